@@ -1,4 +1,6 @@
-"""The live loop: observe · decide · act · report.
+"""Autoscaler: the process, its loops, and everything between the API servers and the engine.
 
-Lives here: what turns API objects into the engine's facts (`observe/`). Never here: a rule of the decision itself.
+Lives here: informers and readers that turn API objects into the engine's facts (`cluster_state`, `readers`), the
+actuator, the memory store, and the options of the process. Never here: a rule of a decision; those are in
+`windlass.engine`. Imitate `priority_config` for a new reader.
 """

@@ -5,8 +5,9 @@
     then machines     those of one group at once
     then requests     conditions of ProvisioningRequests
 
-A node is read, changed and written back with its resourceVersion, and again after a conflict. Drains are ordered step
-by step by `advance`; evictions go through `evictor`, and nothing waits for them.
+Each change reads the node, modifies it and writes it back with its resourceVersion; after a conflict it starts again.
+Drains are ordered step by step by the engine's drain loop; evictions are queued in `evictor`, and nothing waits for
+them.
 """
 
 import asyncio
@@ -38,9 +39,9 @@ NodeObject: TypeAlias = dict[str, Any]
 
 
 async def update_node(api: client.Client, name: str, changes: Sequence[NodeChange], uid: str = "") -> None:
-    """Make these changes to a node, if they are not made already. A node that is gone needs none.
+    """Apply changes to a node, unless they are applied already. A node that is gone needs none.
 
-    `uid`: of the node that they were decided for, if it is known. Another one that came under its name is left alone.
+    `uid`: uid of the node that the changes were decided for, if known. A different node of the same name is left alone.
     """
     until_s = api.clock.monotonic_s() + _CONFLICT_TIMEOUT_S
     while True:
@@ -60,21 +61,21 @@ async def update_node(api: client.Client, name: str, changes: Sequence[NodeChang
 
 
 def apply_node_changes(node: NodeObject, changes: Sequence[NodeChange]) -> bool:
-    """Make these changes to a node, in their order. Whether anything is different now."""
+    """Apply changes to a node object, in order. Return whether the object differs now."""
     spec = node.setdefault("spec", {})
     before = (list(spec.get("taints") or ()), bool(spec.get("unschedulable")))
-    for one in changes:
-        _APPLY[type(one)](spec, one)
+    for item in changes:
+        _APPLY[type(item)](spec, item)
     return (list(spec.get("taints") or ()), bool(spec.get("unschedulable"))) != before
 
 
 def _set_taint(spec: NodeObject, order: plan.SetTaint) -> None:
-    others = [one for one in spec.get("taints") or () if (one["key"], one["effect"]) != (order.key, order.effect)]
+    others = [item for item in spec.get("taints") or () if (item["key"], item["effect"]) != (order.key, order.effect)]
     spec["taints"] = [*others, {"key": order.key, "value": order.value, "effect": order.effect}]
 
 
 def _remove_taint(spec: NodeObject, order: plan.RemoveTaint) -> None:
-    spec["taints"] = [one for one in spec.get("taints") or () if one["key"] != order.key]
+    spec["taints"] = [item for item in spec.get("taints") or () if item["key"] != order.key]
 
 
 def _cordon(spec: NodeObject, order: plan.Cordon) -> None:
@@ -99,13 +100,13 @@ _MAX_CONCURRENT_GROUPS = 10
 _MAX_CONCURRENT_CONDITIONS = 10
 
 _CONDITIONS_TIMEOUT_S = 2.0
-"""How long a plan may begin to answer ProvisioningRequests. With a few requests a second to the API server, hundreds of
-them, all of one tenant, would keep everyone's next loop waiting; what is not written is ordered again by that loop."""
+"""Time limit for starting condition writes of one plan. At a few requests per second, hundreds of ProvisioningRequests
+of one tenant would delay the next loop for all tenants; the next loop orders unwritten conditions again."""
 
 _CANDIDATE_TAINT_STAYS_S = 30.0
-"""How long after groups were raised nodes keep the mark of a candidate, though they are needed again. A node that
-changes for the better makes the scheduler try all waiting pods again, and say so of each, just when the API server
-makes their machines. The mark is no more than a preference, and what is not done is ordered again."""
+"""Time after a resize during which DeletionCandidate taints of needed nodes are not removed. A node update makes
+kube-scheduler retry all pending pods and write a condition for each, just when the API server creates their machines.
+The taint is only a preference, and a skipped removal is ordered again."""
 
 NOT_ATTEMPTED = "not tried: another group could not be raised"
 
@@ -123,7 +124,7 @@ class _PlanResultBuilder:
 
 
 class Actuator:
-    """Acts on one cluster and its node groups."""
+    """Executes plans on one cluster and its node groups."""
 
     def __init__(
         self,
@@ -132,162 +133,176 @@ class Actuator:
         requests: provisioning_requests.ProvisioningRequests | None = None,
     ) -> None:
         self._api, self._provider, self._requests = api, provider, requests
-        self._answering = api.with_own_rate_limit()
-        """For answers to ProvisioningRequests: however many there are, no node that is to go waits for them."""
+        self._requests_api = api.with_own_rate_limit()
+        """Separate rate limit for ProvisioningRequest conditions, so that they cannot delay node changes."""
         self.evictor: Evictor[Any] = Evictor(api)
-        self._raised_s = float("-inf")
-        """When a group was last raised, monotonic."""
+        self._resized_s = float("-inf")
+        """Monotonic time of the last resize."""
         self._unwritten: frozenset[tuple[str, str]] = frozenset()
-        """ProvisioningRequests whose answers could not be written last time, by namespace and name."""
+        """ProvisioningRequests whose conditions could not be written the last time, as (namespace, name)."""
 
-    async def resize(self, ordered: plan.Plan, together: bool) -> PlanResult:
-        """Carry out what a plan says of groups: raise them, and take back what did not come.
+    async def resize(self, ordered: plan.Plan, in_parallel: bool) -> PlanResult:
+        """Execute the node group instructions of a plan: reverts of failed scale-ups, then resizes.
 
-        `together`: groups are raised at the same time, and a refusal concerns none but the group itself. Otherwise one
-        after the other; after a refusal the others are not tried.
+        `in_parallel`: resize groups concurrently; a rejection affects only its own group. Otherwise resize in order and
+        stop at the first rejection.
         """
-        tally = _PlanResultBuilder()
+        results = _PlanResultBuilder()
         for order in ordered:
             if isinstance(order, plan.ReduceTarget):
-                await self._try(tally, [order], self._provider.reduce_target(order))
+                await self._execute(results, [order], self._provider.reduce_target(order))
             elif isinstance(order, plan.DeleteInstances):
-                await self._try(tally, [order], self._provider.delete_instances(order))
+                await self._execute(results, [order], self._provider.delete_instances(order))
         raised = [order for order in ordered if isinstance(order, plan.Resize)]
-        if together:
-            await _for_each_limited(_MAX_CONCURRENT_GROUPS, raised, lambda order: self._raise(tally, order))
-            return tally.build()
+        if in_parallel:
+            await _for_each_limited(_MAX_CONCURRENT_GROUPS, raised, lambda order: self._resize_group(results, order))
+            return results.build()
         for number, order in enumerate(raised):
-            await self._raise(tally, order)
-            if tally.refused:
-                tally.failed |= dict.fromkeys(raised[number + 1 :], NOT_ATTEMPTED)
+            await self._resize_group(results, order)
+            if results.refused:
+                results.failed |= dict.fromkeys(raised[number + 1 :], NOT_ATTEMPTED)
                 break
-        return tally.build()
+        return results.build()
 
     async def apply_changes(
-        self, ordered: plan.Plan, known: Callable[[str], facts.Node | None], soft_taint_s: float = float("inf")
+        self, ordered: plan.Plan, find_node: Callable[[str], facts.Node | None], soft_taint_s: float = float("inf")
     ) -> PlanResult:
-        """Carry out what a plan says of nodes and requests. `known` finds a node by its name.
+        """Execute the node and ProvisioningRequest instructions of a plan. `find_node` looks up a node by name.
 
-        Soft taints come after other changes of nodes. After `soft_taint_s` no more of them are begun: the next loop
-        orders the rest again.
+        Soft taints come after other node changes. After `soft_taint_s` no further soft taint update starts: the next
+        loop orders the rest again.
         """
-        tally = _PlanResultBuilder()
+        results = _PlanResultBuilder()
         by_node: dict[str, list[NodeChange]] = {}
-        marks_stay = self._api.clock.monotonic_s() < self._raised_s + _CANDIDATE_TAINT_STAYS_S
+        keeps_soft_taints = self._api.clock.monotonic_s() < self._resized_s + _CANDIDATE_TAINT_STAYS_S
         for order in ordered:
             if isinstance(order, plan.SetTaint | plan.RemoveTaint | plan.Cordon) and not (
-                marks_stay and _removes_candidate_taint(order)
+                keeps_soft_taints and _removes_candidate_taint(order)
             ):
                 by_node.setdefault(order.node, []).append(order)
 
         async def write(name: str, until_s: float = float("inf")) -> None:
             if self._api.clock.monotonic_s() < until_s:
                 changes = by_node[name]
-                await self._try(tally, changes, update_node(self._api, name, changes, _find_uid(name, known)))
+                await self._execute(results, changes, update_node(self._api, name, changes, _find_uid(name, find_node)))
 
         soft = [name for name, changes in by_node.items() if all(map(_is_soft_taint, changes))]
         await _for_each_limited(_MAX_CONCURRENT_NODES, [name for name in by_node if name not in soft], write)
         until_s = self._api.clock.monotonic_s() + soft_taint_s
         await _for_each_limited(_MAX_CONCURRENT_NODES, soft, lambda name: write(name, until_s))
-        await self._delete(tally, [order for order in ordered if isinstance(order, plan.DeleteNode)], known)
-        await self._answer(tally, ordered)
-        return tally.build()
+        await self._delete_nodes(results, [order for order in ordered if isinstance(order, plan.DeleteNode)], find_node)
+        await self._update_requests(results, ordered)
+        return results.build()
 
-    async def _answer(self, tally: _PlanResultBuilder, ordered: plan.Plan) -> None:
-        """Lower what was raised in vain, and tell those who asked."""
+    async def _update_requests(self, results: _PlanResultBuilder, ordered: plan.Plan) -> None:
+        """Revert failed partial scale-ups, then write the conditions of ProvisioningRequests."""
         for order in ordered:
             if isinstance(order, plan.TakeBack):
                 lower = plan.ReduceTarget(order.group, order.by, order.why, order.from_size)
-                await self._try(tally, [order], self._provider.reduce_target(lower))
+                await self._execute(results, [order], self._provider.reduce_target(lower))
         until_s = self._api.clock.monotonic_s() + _CONDITIONS_TIMEOUT_S
 
         async def write(order: plan.ProvisioningRequestInstruction) -> None:
             if self._api.clock.monotonic_s() <= until_s:
-                await self._try(tally, [order], self._write(order))
+                await self._execute(results, [order], self._write_request(order))
 
         answers = [order for order in ordered if isinstance(order, plan.SetConditions | plan.DeleteRequest)]
         await _for_each_limited(_MAX_CONCURRENT_CONDITIONS, sorted(answers, key=self._rank), write)
-        self._unwritten = frozenset((order.namespace, order.name) for order in answers if order in tally.failed)
+        self._unwritten = frozenset((order.namespace, order.name) for order in answers if order in results.failed)
 
     def _rank(self, order: plan.ProvisioningRequestInstruction) -> int:
-        """Which answers are written first: room that is given away, and last those whose writing failed before."""
+        """Sort key of condition writes: rejections first, then Provisioned=True, deletions, and last those that failed
+        before.
+        """
         if (order.namespace, order.name) in self._unwritten:
             return 3
         if isinstance(order, plan.DeleteRequest):
             return 2
         return 1 - any(
-            one.type == provisioning_conditions.PROVISIONED and one.status == "True" for one in order.conditions
+            condition.type == provisioning_conditions.PROVISIONED and condition.status == "True"
+            for condition in order.conditions
         )
 
-    async def _write(self, order: plan.ProvisioningRequestInstruction) -> None:
+    async def _write_request(self, order: plan.ProvisioningRequestInstruction) -> None:
         if isinstance(order, plan.DeleteRequest):
-            await provisioning_requests.delete_request(self._answering, order)
+            await provisioning_requests.delete_request(self._requests_api, order)
             return
-        found = await provisioning_requests.write_conditions(self._answering, order)
+        provisioning_request = await provisioning_requests.write_conditions(self._requests_api, order)
         if self._requests is not None:
-            self._requests.note_written(order, found)
+            self._requests.note_written(order, provisioning_request)
 
-    async def _raise(self, tally: _PlanResultBuilder, order: plan.Resize) -> None:
-        await self._try(tally, [order], self._provider.resize(order))
-        self._raised_s = self._api.clock.monotonic_s()
+    async def _resize_group(self, results: _PlanResultBuilder, order: plan.Resize) -> None:
+        await self._execute(results, [order], self._provider.resize(order))
+        self._resized_s = self._api.clock.monotonic_s()
 
-    async def _delete(
-        self, tally: _PlanResultBuilder, orders: Sequence[plan.DeleteNode], known: Callable[[str], facts.Node | None]
+    async def _delete_nodes(
+        self,
+        results: _PlanResultBuilder,
+        orders: Sequence[plan.DeleteNode],
+        find_node: Callable[[str], facts.Node | None],
     ) -> None:
         by_group: dict[str, list[plan.DeleteNode]] = {}
         for order in orders:
             by_group.setdefault(order.group, []).append(order)
 
         async def delete(group: str) -> Mapping[plan.Instruction, base.ProviderError]:
-            found = [node for order in by_group[group] if (node := known(order.node)) is not None]
-            refused = await self._provider.delete_nodes(group, found)
+            nodes = [node for order in by_group[group] if (node := find_node(order.node)) is not None]
+            refused = await self._provider.delete_nodes(group, nodes)
             return {order: refused[order.node] for order in by_group[group] if order.node in refused}
 
         await _for_each_limited(
-            _MAX_CONCURRENT_GROUPS, by_group, lambda group: self._try(tally, by_group[group], delete(group))
+            _MAX_CONCURRENT_GROUPS, by_group, lambda group: self._execute(results, by_group[group], delete(group))
         )
 
-    async def _try(
+    async def _execute(
         self,
-        tally: _PlanResultBuilder,
+        results: _PlanResultBuilder,
         orders: Sequence[plan.Instruction],
         act: Awaitable[Mapping[plan.Instruction, base.ProviderError] | None],
     ) -> None:
-        """Do it, and note what became of it: `act` returns what was refused of it, if not all was.
+        """Await one action and record its result for each instruction. `act` returns the rejected instructions.
 
-        A bug in one thing keeps no other from being done.
+        An unexpected error is recorded as well, so that a bug in one action does not stop the others.
         """
         try:
             refused = await act or {}
         except base.ProviderError as error:
-            self._note(tally, orders, str(error), error.error)
+            self._record_failure(results, orders, str(error), error.error)
         except errors.WindlassError as error:
-            self._note(tally, orders, str(error), node_groups.InstanceError("Other", "apiCallError", str(error)))
+            self._record_failure(
+                results, orders, str(error), node_groups.InstanceError("Other", "apiCallError", str(error))
+            )
         except Exception as error:
-            _log.exception("%s failed", orders)
-            self._note(tally, orders, repr(error), node_groups.InstanceError("Other", "internalError", repr(error)))
+            _log.exception("instruction failed unexpectedly: instruction=%s", orders)
+            self._record_failure(
+                results, orders, repr(error), node_groups.InstanceError("Other", "internalError", repr(error))
+            )
         else:
-            tally.done += [order for order in orders if order not in refused]
-            for order, why in refused.items():
-                self._note(tally, [order], str(why), why.error)
+            results.done += [order for order in orders if order not in refused]
+            for order, rejection in refused.items():
+                self._record_failure(results, [order], str(rejection), rejection.error)
 
-    def _note(
-        self, tally: _PlanResultBuilder, orders: Sequence[plan.Instruction], said: str, why: node_groups.InstanceError
+    def _record_failure(
+        self,
+        results: _PlanResultBuilder,
+        orders: Sequence[plan.Instruction],
+        message: str,
+        error: node_groups.InstanceError,
     ) -> None:
         for order in orders:
-            _log.warning("%s: %s", order, said)
-            tally.failed[order] = said
+            _log.warning("instruction failed: instruction=%s error=%s", order, message)
+            results.failed[order] = message
             if isinstance(order, plan.Resize):
-                tally.refused[order.group] = why
+                results.refused[order.group] = error
 
 
-def _find_uid(name: str, known: Callable[[str], facts.Node | None]) -> str:
-    node = known(name)
+def _find_uid(name: str, find_node: Callable[[str], facts.Node | None]) -> str:
+    node = find_node(name)
     return "" if node is None else node.uid
 
 
 def _removes_candidate_taint(order: NodeChange) -> bool:
-    """Does it take the mark of a candidate for removal away?"""
+    """Whether the instruction removes a DeletionCandidate taint."""
     return isinstance(order, plan.RemoveTaint) and order.key == taints.DELETION_CANDIDATE_KEY
 
 
@@ -296,7 +311,7 @@ def _is_soft_taint(order: NodeChange) -> bool:
 
 
 def merge_results(first: PlanResult, then: PlanResult) -> PlanResult:
-    """What became of two parts of a plan."""
+    """Merge the results of two parts of a plan."""
     return replace(
         first,
         done=first.done + then.done,
@@ -306,7 +321,7 @@ def merge_results(first: PlanResult, then: PlanResult) -> PlanResult:
 
 
 async def _for_each_limited(limit: int, things: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
-    """Do it with each, so many at a time. What is not begun when all is cancelled has never been."""
+    """Run an action for each item, at most `limit` at a time. A cancelled call starts no further action."""
     gate = asyncio.Semaphore(limit)
 
     async def pass_through(thing: T) -> None:

@@ -2,7 +2,7 @@
 
 Health and metrics are served from the start, informers follow both clusters, and the elected leader decides and acts.
 `observe_cluster` reads the inputs of one decision without acting, for `windlass plan` and `windlass explain`. It reads
-the saved memory of a running windlass, so that its timers, requests and backoffs count.
+the saved memory of a running windlass, so that its timers, scale-up requests and backoffs count.
 """
 
 import asyncio
@@ -50,20 +50,21 @@ from windlass.providers.clusterapi import provider as clusterapi_provider
 from windlass.runtime import health, http_server, leader_election, shutdown
 
 _SIMULATED_WATCH_TIMEOUT_S = 86400.0
-"""No watch on a server in the same process breaks off unheard; renewing it often would be most of a quiet day."""
+"""Watch timeout in a simulation. A watch on an in-process server cannot break silently, and frequent renewal would
+dominate the run time of an idle day."""
 
 SHUTDOWN_GRACE_S = 4.0
-"""For ending in good order when asked to, all in all: what is decided by then is not carried out any more."""
+"""Time limit of a graceful shutdown, in total. Plans decided by then are no longer executed."""
 
 _GC_THRESHOLD = 20_000
-"""How many the garbage collector lets come before it looks at them."""
+"""Allocation threshold of the garbage collector's first generation."""
 
 _log = logging.getLogger(__name__)
 
 ServeDashboard = Callable[
     [DashboardOptions, StatusPublisher, ExplainSource], contextlib.AbstractAsyncContextManager[None]
 ]
-"""What else is served while it runs: floors above know how."""
+"""Serves the dashboard while the process runs; implemented by higher layers."""
 
 
 @contextlib.asynccontextmanager
@@ -71,25 +72,25 @@ async def _serve_nothing(*_: object) -> AsyncIterator[None]:
     yield
 
 
-async def run(chosen: Settings, wiring: ProcessOptions, beside: ServeDashboard = _serve_nothing) -> None:
-    """Until cancelled, or until leadership is lost. InvalidInput for flags that cannot be used.
+async def run(settings: Settings, options: ProcessOptions, beside: ServeDashboard = _serve_nothing) -> None:
+    """Run until cancelled or until leadership is lost. InvalidInput for unusable flags.
 
-    `beside`: what serves the dashboard.
+    `beside`: serves the dashboard.
     """
     time = clock.RealClock()
-    found = group_discovery.read_config(wiring.node_groups.node_group_auto_discovery, os.environ)
-    async with connect(time, wiring.clients) as servers:
-        published = StatusPublisher(time.now_s, status_builder.PublisherInfo(wiring.mode.name))
-        process = AutoscalerProcess(servers, chosen, wiring, found, time, published=published)
-        async with beside(wiring.dashboard, published, process.autoscaler):
+    config = group_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
+    async with connect(time, options.clients) as servers:
+        published = StatusPublisher(time.now_s, status_builder.PublisherInfo(options.mode.name))
+        process = AutoscalerProcess(servers, settings, options, config, time, published=published)
+        async with beside(options.dashboard, published, process.autoscaler):
             await process.run()
 
 
 def freeze_garbage_collector() -> None:
-    """Let the garbage collector leave alone what is there by now: half a million facts that stay for long.
+    """Exclude existing objects from garbage collection: half a million long-lived facts.
 
-    Looking through them would cost every decision a tenth of its time. So would looking after every few hundred new
-    objects whether they are garbage: a large decision makes tens of thousands that stay.
+    Scanning them would cost every decision a tenth of its time, and so would a collection after every few hundred
+    allocations: a large decision allocates tens of thousands of objects that survive.
     """
     gc.collect()
     gc.freeze()
@@ -98,21 +99,21 @@ def freeze_garbage_collector() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ApiServers:
-    """The cluster whose pods are served, and the one where its Machines are; often the same."""
+    """API clients of the workload cluster and the management cluster; often the same."""
 
     workload: transport.Transport
     management: transport.Transport
 
 
 @contextlib.asynccontextmanager
-async def connect(time: clock.Clock, chosen: ClientOptions) -> AsyncIterator[ApiServers]:
-    """Both, as the flags say."""
-    workload = rest_config.load_rest_config(time, chosen.kubeconfig)
-    if chosen.kubernetes:
-        workload = replace(workload, server=chosen.kubernetes)
-    if chosen.cloud_config:
-        management = rest_config.load_rest_config(time, chosen.cloud_config)
-    elif chosen.clusterapi_cloud_config_authoritative and rest_config.is_in_cluster(os.environ):
+async def connect(time: clock.Clock, client_options: ClientOptions) -> AsyncIterator[ApiServers]:
+    """Connect to both clusters as the flags say."""
+    workload = rest_config.load_rest_config(time, client_options.kubeconfig)
+    if client_options.kubernetes:
+        workload = replace(workload, server=client_options.kubernetes)
+    if client_options.cloud_config:
+        management = rest_config.load_rest_config(time, client_options.cloud_config)
+    elif client_options.clusterapi_cloud_config_authoritative and rest_config.is_in_cluster(os.environ):
         management = rest_config.in_cluster_config(time, os.environ)
     else:
         management = workload
@@ -125,85 +126,85 @@ async def connect(time: clock.Clock, chosen: ClientOptions) -> AsyncIterator[Api
 
 
 class AutoscalerProcess:
-    """One autoscaler with all its parts, on servers that are reached already."""
+    """One autoscaler with all its parts, on connected API servers."""
 
     def __init__(
         self,
         servers: ApiServers,
         chosen: Settings,
-        wiring: ProcessOptions,
+        options: ProcessOptions,
         found: group_discovery.Config,
         time: clock.Clock,
         think: DecisionRunner[Decision] = run_in_thread,
         chance: random.Random | None = None,
         published: StatusPublisher | None = None,
     ) -> None:
-        """`chance` makes it one of a simulation: what clients leave to chance is drawn from it, and loops and watches
-        that nobody would miss are left out. `published`: where its status goes, if anywhere.
+        """`chance`: random generator of a simulation; clients draw their jitter from it, and loops and watches without
+        an effect there are left out. `published`: publisher of the status, if any.
         """
-        self._servers, self._chosen, self._wiring, self._clock, self._chance = servers, chosen, wiring, time, chance
+        self._servers, self._chosen, self._options, self._clock, self._chance = servers, chosen, options, time, chance
         self._identity = leader_election.make_identity()
         self._leads_since_s: float | None = None
-        self._election = self._make_election() if wiring.leads else None
+        self._election = self._make_election() if options.leads else None
         self.published = published
         self._snapshots = (
             debugging_snapshot.DebuggingSnapshotter(self._is_leading)
-            if wiring.reporting.debugging_snapshot_enabled
+            if options.reporting.debugging_snapshot_enabled
             else None
         )
         self.reporter = reporter.Reporter(
             self._client(servers.workload),
             chosen,
-            wiring.objects,
-            wiring.reporting,
-            wiring.mode,
+            options.objects,
+            options.reporting,
+            options.mode,
             self._snapshots,
             published,
             None if servers.management is servers.workload else self._client(servers.management),
         )
         found = group_discovery.apply_deviations(found, chosen.deviations)
-        self.provider = clusterapi_provider.Provider(self._client(servers.management), found, self._note_group)
-        priorities_in = wiring.objects.namespace if "priority" in chosen.scale_up.expander else ""
+        self.provider = clusterapi_provider.Provider(self._client(servers.management), found, self._on_group_change)
+        priorities_in = options.objects.namespace if "priority" in chosen.scale_up.expander else ""
         workload = self._client(servers.workload)
-        written = snapshot_journal.JournaledSnapshot() if wiring.recording.record else None
-        self._batch = cluster_state.select_capacity_apis(chosen)
-        told = scheduler_config.SchedulerRelease(
-            wiring.scheduler.kube_scheduler_version, dict(wiring.scheduler.feature_gates)
+        journal = snapshot_journal.JournaledSnapshot() if options.recording.record else None
+        self._capacity_apis = cluster_state.select_capacity_apis(chosen)
+        release = scheduler_config.SchedulerRelease(
+            options.scheduler.kube_scheduler_version, dict(options.scheduler.feature_gates)
         )
-        scheduler = None if chance is not None and not told.version else told  # a simulation has a scheduler of its own
+        scheduler = None if chance is not None and not release.version else release  # None: simulated
         self.cluster_state = ClusterState(
-            workload, self.provider, self._note, priorities_in, written, self._batch, scheduler
+            workload, self.provider, self._on_change, priorities_in, journal, self._capacity_apis, scheduler
         )
-        self._recorder = _make_recorder(written, wiring.recording) if written is not None else None
+        self._recorder = _make_recorder(journal, options.recording) if journal is not None else None
         self._shadow = (
-            Shadow(wiring.mode.shadow_window_s, self.reporter.metrics.registry) if wiring.mode.shadow else None
+            Shadow(options.mode.shadow_window_s, self.reporter.metrics.registry) if options.mode.shadow else None
         )
-        objects = wiring.objects
+        objects = options.objects
         self.autoscaler = Autoscaler(
             self.cluster_state,
-            Actuator(workload, self.provider, self._batch.requests),
+            Actuator(workload, self.provider, self._capacity_apis.requests),
             self.reporter,
             memory_store.MemoryStore(
                 self._client(servers.workload),
                 objects.namespace,
-                objects.memory_config_map if wiring.acts else "",
+                objects.memory_config_map if options.acts else "",
                 self._identity,
             ),
             chosen,
             time,
-            frequent=wiring.loop.frequent_loops_enabled,
+            frequent=options.loop.frequent_loops_enabled,
             patient=chance is not None,
-            bystander=self._shadow or (shadow_mode.DryRun() if wiring.mode.dry_run else None),
+            observer=self._shadow or (shadow_mode.DryRun() if options.mode.dry_run else None),
             may_act=self._may_act,
             think=think,
             recorder=self._recorder,
             ask=make_expander_query(
-                expander_query.open_expander(chosen.scale_up.expander, wiring.expander, chance is None), chance is None
+                expander_query.open_expander(chosen.scale_up.expander, options.expander, chance is None), chance is None
             ),
         )
 
     async def run(self) -> None:
-        """Until cancelled. LeadershipLost if someone else leads now."""
+        """Run until cancelled. LeadershipLost if another process became the leader."""
         async with self._serving():
             try:
                 await self.run_without_serving()
@@ -211,14 +212,12 @@ class AutoscalerProcess:
                 shutdown.arm_watchdog()
 
     async def run_without_serving(self) -> None:
-        """The same, with nothing served: follow both clusters, and lead when it is this one's turn."""
-        async with asyncio.TaskGroup() as together:
-            following = [together.create_task(self.cluster_state.run()), together.create_task(self.provider.run())]
+        """The same without HTTP endpoints: run the informers, and lead when elected."""
+        async with asyncio.TaskGroup() as tasks:
+            informers = [tasks.create_task(self.cluster_state.run()), tasks.create_task(self.provider.run())]
             if self._shadow is not None:
-                following.append(
-                    together.create_task(
-                        shadow_actions.watch_events(self._client(self._servers.workload), self._shadow)
-                    )
+                informers.append(
+                    tasks.create_task(shadow_actions.watch_events(self._client(self._servers.workload), self._shadow))
                 )
             try:
                 if self._election is None:
@@ -226,13 +225,13 @@ class AutoscalerProcess:
                 else:
                     await self._election.run(self.lead)
             finally:
-                for task in following:
+                for task in informers:
                     task.cancel()
 
     async def lead(self) -> None:
-        """Decide and act, once everything was seen; put things in order in the end."""
+        """Decide and act, after the informers are synced; clean up at the end."""
         self._leads_since_s = self._clock.monotonic_s()
-        writing = asyncio.create_task(self.reporter.run())
+        report_writer = asyncio.create_task(self.reporter.run())
         try:
             self._report_leader()
             await self.reporter.start()
@@ -243,48 +242,48 @@ class AutoscalerProcess:
                 await self.autoscaler.run()
         finally:
             if self._shadow is not None:
-                _log.info("%s", self._shadow.end())
+                _log.info("shadow mode ended: summary=%s", self._shadow.end())
             if self._recorder is not None:
                 self._recorder.close()
             self._leads_since_s = None
             await self.reporter.close()
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
+            report_writer.cancel()
+            await asyncio.gather(report_writer, return_exceptions=True)
 
-    # Inside
+    # Internals
 
     @contextlib.asynccontextmanager
     async def _running_status_controllers(self) -> AsyncIterator[None]:
-        """Meanwhile the status of quotas and buffers is kept, where anything may be written."""
-        if not self._wiring.acts:
+        """Run the status controllers of CapacityQuotas and CapacityBuffers, unless the process changes nothing."""
+        if not self._options.acts:
             yield
             return
         api = self._client(self._servers.workload)
         async with cluster_state.run_status_controllers(
-            api, self._batch, self.cluster_state.nodes, self._chosen, self._clock
+            api, self._capacity_apis, self.cluster_state.nodes, self._chosen, self._clock
         ):
             yield
 
     def _client(self, server: transport.Transport) -> client.Client:
-        """A client with limits of its own, so that nobody who writes waits for another who does.
+        """Return a client with a rate limit of its own, so that writers do not wait for each other.
 
-        Of several processes, one that does not lead any more writes nothing with it.
+        It stops writing when the process loses leadership.
         """
-        chosen = self._wiring.clients
+        client_options = self._options.clients
         if self._election is not None:
             server = leader_election.FencedTransport(server, self._may_act)
         settings = client.ClientSettings(
-            user_agent=chosen.user_agent,
+            user_agent=client_options.user_agent,
             writer=request_builders.WriteOptions("cluster-autoscaler"),
-            qps=max(chosen.kube_client_qps, 0.0),
-            burst=chosen.kube_client_burst,
+            qps=max(client_options.kube_client_qps, 0.0),
+            burst=client_options.kube_client_burst,
         )
         if self._chance is not None:
             settings = replace(settings, watch_s=_SIMULATED_WATCH_TIMEOUT_S, silence_s=2 * _SIMULATED_WATCH_TIMEOUT_S)
         return client.Client(server, self._clock, settings, self._chance)
 
     def _make_election(self) -> leader_election.LeaderElector:
-        chosen = self._wiring.leader_election
+        leader_election_options = self._options.leader_election
         return leader_election.LeaderElector(
             client.Client(
                 self._servers.workload,
@@ -292,43 +291,43 @@ class AutoscalerProcess:
                 client.ClientSettings(user_agent="cluster-autoscaler"),
                 self._chance,
             ),
-            self._wiring.lease_namespace,
-            chosen.leader_elect_resource_name,
+            self._options.lease_namespace,
+            leader_election_options.leader_elect_resource_name,
             self._identity,
             leader_election.LeaderElectionSettings(
-                round(chosen.leader_elect_lease_duration_s),
-                chosen.leader_elect_renew_deadline_s,
-                chosen.leader_elect_retry_period_s,
+                round(leader_election_options.leader_elect_lease_duration_s),
+                leader_election_options.leader_elect_renew_deadline_s,
+                leader_election_options.leader_elect_retry_period_s,
             ),
             self._chance,
         )
 
     def _may_act(self) -> bool:
-        return self._wiring.acts and self._is_leading()
+        return self._options.acts and self._is_leading()
 
     def _is_leading(self) -> bool:
         return self._election is None or self._election.is_leader
 
-    def _note(self, kind: str) -> None:
+    def _on_change(self, kind: str) -> None:
         self.autoscaler.on_change(kind)
 
-    def _note_group(self) -> None:
+    def _on_group_change(self) -> None:
         self.autoscaler.on_change("NodeGroup")
 
     def _report_leader(self) -> None:
         if self._election is not None:
-            name = self._wiring.leader_election.leader_elect_resource_name
-            self.reporter.leader_changed(self._wiring.lease_namespace, name, self._election.holder)
+            name = self._options.leader_election.leader_elect_resource_name
+            self.reporter.leader_changed(self._options.lease_namespace, name, self._election.holder)
 
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
-        chosen = self._wiring.loop
+        loop_options = self._options.loop
         activity = health.LoopActivity(
             self.autoscaler.loop,
             self._clock,
-            chosen.max_inactivity_s,
-            chosen.max_failing_time_s,
-            max(chosen.max_startup_time_s, chosen.max_inactivity_s, chosen.max_failing_time_s),
+            loop_options.max_inactivity_s,
+            loop_options.max_failing_time_s,
+            max(loop_options.max_startup_time_s, loop_options.max_inactivity_s, loop_options.max_failing_time_s),
             lambda: self._leads_since_s,
         )
         state = health.Health(live={"loop": activity}, ready={"watches": self._check_watches})
@@ -337,19 +336,19 @@ class AutoscalerProcess:
             self.reporter.metrics.registry,
             activity,
             snapshots=self._snapshots,
-            profiling=self._wiring.reporting.profiling,
+            profiling=self._options.reporting.profiling,
             answering=self.autoscaler,
             published=self.published,
             write=metric_registry.render_metrics,
-            debugging=self._wiring.reporting.enable_debugging_handlers,
+            debugging=self._options.reporting.enable_debugging_handlers,
         )
         async with (
             http_server.reloading_ssl_context(
-                http_endpoints.find_serving_certificate(self._wiring.reporting), self._clock
+                http_endpoints.find_serving_certificate(self._options.reporting), self._clock
             ) as context,
-            http_server.serve(self._wiring.reporting.address, app, context) as port,
+            http_server.serve(self._options.reporting.address, app, context) as port,
         ):
-            _log.info("serving health and metrics on port %d", port)
+            _log.info("serving health and metrics: port=%d", port)
             yield
 
     def _check_watches(self) -> str:
@@ -358,12 +357,12 @@ class AutoscalerProcess:
 
 
 def make_expander_query(server: expander_query.ExpanderPort | None, is_live: bool = True) -> QueryExpander | None:
-    """How the user's own expander is asked: in a simulation, while everything else stands still."""
+    """Return how the gRPC expander is called: in a thread, or in a simulation while virtual time stands still."""
     if server is None:
         return None
 
     async def ask(question: BestOptionsRequest) -> BestOptionsResponse:
-        # A thread that is not waited for when nobody wants its answer any more: it reads nothing that changes.
+        # The thread is not awaited after a cancellation: its inputs are immutable.
         return await (
             asyncio.to_thread(server.best_options, question)
             if is_live
@@ -373,43 +372,50 @@ def make_expander_query(server: expander_query.ExpanderPort | None, is_live: boo
     return ask
 
 
-def _make_recorder(snapshot: snapshot_journal.JournaledSnapshot, chosen: RecordingOptions) -> DecisionRecorder:
-    return DecisionRecorder(snapshot, Path(chosen.record), chosen.record_limit_mib * 2**20)
+def _make_recorder(
+    snapshot: snapshot_journal.JournaledSnapshot, recording_options: RecordingOptions
+) -> DecisionRecorder:
+    return DecisionRecorder(snapshot, Path(recording_options.record), recording_options.record_limit_mib * 2**20)
 
 
 SYNC_TIMEOUT_S = 60.0
-"""A server that does not answer is not waited for any longer."""
+"""Time limit for the informers to sync."""
 
 DecisionInputs = tuple[Observation, LoopMemory, Settings, float]
 
 
-async def observe_cluster(settings: Settings, wiring: ProcessOptions, time: clock.Clock) -> DecisionInputs:
-    """The cluster of the current kubeconfig. WindlassError if it cannot be read in time."""
-    found = group_discovery.read_config(wiring.node_groups.node_group_auto_discovery, os.environ)
-    async with connect(time, wiring.clients) as servers:
-        return await query_expander(await observe_connected(servers, settings, wiring, found, time), wiring, time)
+async def observe_cluster(settings: Settings, options: ProcessOptions, time: clock.Clock) -> DecisionInputs:
+    """Observe the cluster of the current kubeconfig once. WindlassError if it cannot be read in time."""
+    config = group_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
+    async with connect(time, options.clients) as servers:
+        return await query_expander(await observe_connected(servers, settings, options, config, time), options, time)
 
 
 async def observe_connected(
-    servers: ApiServers, settings: Settings, wiring: ProcessOptions, found: group_discovery.Config, time: clock.Clock
+    servers: ApiServers, settings: Settings, options: ProcessOptions, config: group_discovery.Config, time: clock.Clock
 ) -> DecisionInputs:
-    """The same on servers that are reached already."""
-    reads = client.ClientSettings(user_agent=wiring.clients.user_agent)
+    """Observe once on connected API servers."""
+    reads = client.ClientSettings(user_agent=options.clients.user_agent)
     workload = client.Client(servers.workload, time, reads)
-    found = group_discovery.apply_deviations(found, settings.deviations)
-    provider = clusterapi_provider.Provider(client.Client(servers.management, time, reads), found)
-    priorities_in = wiring.objects.namespace if "priority" in settings.scale_up.expander else ""
-    told = scheduler_config.SchedulerRelease(
-        wiring.scheduler.kube_scheduler_version, dict(wiring.scheduler.feature_gates)
+    config = group_discovery.apply_deviations(config, settings.deviations)
+    provider = clusterapi_provider.Provider(client.Client(servers.management, time, reads), config)
+    priorities_in = options.objects.namespace if "priority" in settings.scale_up.expander else ""
+    release = scheduler_config.SchedulerRelease(
+        options.scheduler.kube_scheduler_version, dict(options.scheduler.feature_gates)
     )
     world = ClusterState(
-        workload, provider, _ignore, priorities_in, batch=cluster_state.select_capacity_apis(settings), scheduler=told
+        workload,
+        provider,
+        _ignore,
+        priorities_in,
+        batch=cluster_state.select_capacity_apis(settings),
+        scheduler=release,
     )
     tasks = [asyncio.create_task(world.run()), asyncio.create_task(provider.run())]
     try:
         await clock.run_with_timeout(time, SYNC_TIMEOUT_S, _wait_synced(world, provider))
         memory = await memory_store.MemoryStore(
-            workload, wiring.objects.namespace, wiring.objects.memory_config_map
+            workload, options.objects.namespace, options.objects.memory_config_map
         ).read()
         return world.observe().observation, memory, settings, time.now_s()
     except TimeoutError:
@@ -423,16 +429,16 @@ async def observe_connected(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def query_expander(moment: DecisionInputs, wiring: ProcessOptions, time: clock.Clock) -> DecisionInputs:
-    """With what the user's own expander says, if --grpc-expander-url tells where it is."""
+async def query_expander(moment: DecisionInputs, options: ProcessOptions, time: clock.Clock) -> DecisionInputs:
+    """Add the gRPC expander's answers to an observation, if --grpc-expander-url is set."""
     seen, memory, settings, now_s = moment
     up = settings.scale_up
-    ask = make_expander_query(expander_query.open_expander(up.expander, wiring.expander, is_needed=False))
+    ask = make_expander_query(expander_query.open_expander(up.expander, options.expander, is_needed=False))
     if ask is None:
         return moment
 
-    async def decide(seen: Observation) -> Decision:
-        return loop.decide(seen, memory, settings, now_s)
+    async def decide(observation: Observation) -> Decision:
+        return loop.decide(observation, memory, settings, now_s)
 
     seen, _ = await expander_query.decide_with_expander(seen, decide, ask, time, up.salvo_scale_up_budget_s)
     return seen, memory, settings, now_s

@@ -14,32 +14,32 @@ from windlass.engine.model.deviations import Deviations
 from windlass.kube.models import pods
 
 _POLL_INTERVAL_S = 0.1
-"""While pods are awaited: the scheduler may have tried the last of them."""
+"""Poll interval while unprocessed pods are awaited: the scheduler may have processed the last one."""
 
 
 class PodBatcher:
-    """Keeps account of pods that come, by the monotonic clock."""
+    """Tracks arriving pods by the monotonic clock, and waits for the end of a burst."""
 
     def __init__(self, time: clock.Clock, deviations: Deviations, awaited_until_s: Callable[[float], float]) -> None:
-        """`awaited_until_s`: how long pods are waited for that the scheduler has not tried, long ago without any. It is
-        told for how long those are whose like it has tried in vain.
+        """`awaited_until_s`: until when unprocessed pods are awaited, -inf without any; its argument is the wait for
+        pods whose siblings the scheduler rejected.
         """
         alike_s = deviations.quiet_window_s if deviations.foresee_alike_pods else float("inf")
         self._clock, self._awaited_until_s = time, functools.partial(awaited_until_s, alike_s)
         self._quiet_s, self._at_most_s = deviations.quiet_window_s, deviations.quiet_window_max_s
         self._first_s: float | None = None
-        """When the first pod of a burst turned unschedulable."""
+        """When the first pod of the burst became unschedulable."""
         self._last_s = 0.0
-        """When the last one came."""
+        """When the last pod of the burst arrived."""
 
     def trigger(self, came_s: float) -> None:
-        """A pod turned unschedulable, which was first seen at `came_s`."""
+        """Record that a pod became unschedulable, which was first observed at `came_s`."""
         if self._first_s is None:
             self._first_s, self._last_s = self._clock.monotonic_s(), came_s
         self._last_s = max(self._last_s, came_s)
 
     def window_ends_s(self) -> float:
-        """When the burst will be over, if nobody follows; long ago where there is none. Monotonic."""
+        """Return the monotonic time at which the burst ends if no pod follows; -inf without a burst."""
         if self._first_s is None:
             return float("-inf")
         quiet_s = self._last_s + self._quiet_s
@@ -48,7 +48,7 @@ class PodBatcher:
         return min(quiet_s, self._first_s + self._at_most_s)
 
     async def wait(self) -> None:
-        """Wait until no pods are coming any more. The next one begins another burst."""
+        """Wait until no more pods arrive. The next pod starts another burst."""
         while (left_s := self.window_ends_s() - self._clock.monotonic_s()) > 0.0:
             awaits = self._awaited_until_s() > self._clock.monotonic_s()
             await self._clock.sleep(min(left_s, _POLL_INTERVAL_S) if awaits else left_s)
@@ -56,104 +56,104 @@ class PodBatcher:
 
 
 _SCHEDULER_TIMEOUT_S = 5.0
-"""A pod that nobody has tried for so long is not waited for: its scheduler may not run at all. And what the scheduler
-said of another holds no longer than this."""
+"""Time after which an unprocessed pod is no longer awaited: its scheduler may not run. A rejection by the scheduler
+expires after the same time."""
 
 _CREATION_TIMEOUT_S = 2.0
-"""So long after its last pod one that its controller lacks is waited for: something may keep it from being created."""
+"""Time after its controller's last pod for which a missing pod is awaited: its creation may be blocked."""
 
 
 @dataclass(slots=True)
 class _UnschedulableController:
-    """A controller for a pod of which no place was found."""
+    """A controller with a pod that the scheduler rejected."""
 
     at_s: float
     came_s: float
-    """When its last pod came."""
+    """When its last pod arrived."""
 
 
 class UnprocessedPods:
-    """Since when pods wait to be tried, by the monotonic clock."""
+    """Pods that the scheduler has not processed, with their monotonic arrival times."""
 
     def __init__(self, time: clock.Clock, find_lacking: Callable[[Collection[str]], Collection[str]]) -> None:
-        """`find_lacking`: which of these controllers, by uid, want more pods than they have."""
+        """`find_lacking`: returns which of these controllers, by uid, want more pods than they have."""
         self._clock, self._find_lacking = time, find_lacking
-        self._came_s: dict[str, dict[str, float]] = {}
-        """By controller, and pod; latest last."""
+        self._arrived_s: dict[str, dict[str, float]] = {}
+        """Arrival time by controller and pod; latest last."""
         self._controllers: dict[str, str] = {}
-        """Of the pods in there."""
-        self._refused: dict[str, _UnschedulableController] = {}
-        """By controller; who was refused last is last."""
+        """Controller of each pod in `_came_s`."""
+        self._rejected: dict[str, _UnschedulableController] = {}
+        """Rejected controllers; the most recent last."""
         self.last_arrival_s = float("-inf")
-        """When the pod that was put last was first seen, as far as it was seen before it was tried."""
+        """When the last pod that was stored had first been observed, if it had been unprocessed."""
         self.is_foreseen = False
-        """Could one know that the pod that turned unschedulable last would do so?"""
+        """Whether the last unschedulable pod was foreseeable: the scheduler had rejected an equivalent pod."""
 
     def put(self, identity: str, pod: pods.Pod, is_unschedulable: bool) -> None:
         now_s = self._clock.monotonic_s()
         if not is_processed(pod):
             controller = self._controllers[identity] = _find_controller(pod) or identity
-            self.last_arrival_s = self._came_s.setdefault(controller, {}).setdefault(identity, now_s)
-            if controller in self._refused:
-                self._refused[controller].came_s = max(self._refused[controller].came_s, self.last_arrival_s)
+            self.last_arrival_s = self._arrived_s.setdefault(controller, {}).setdefault(identity, now_s)
+            if controller in self._rejected:
+                self._rejected[controller].came_s = max(self._rejected[controller].came_s, self.last_arrival_s)
             return
         came_s = self.remove(identity)
         self.last_arrival_s = now_s if came_s is None else came_s
         if is_unschedulable:
             controller = _find_controller(pod) or identity
-            self.is_foreseen = came_s is not None and self._is_refused(controller)
-            self._refuse(controller, now_s)
+            self.is_foreseen = came_s is not None and self._is_rejected(controller)
+            self._add_rejected(controller, now_s)
 
-    def _refuse(self, controller: str, now_s: float) -> None:
-        before = self._refused.pop(controller, None)
+    def _add_rejected(self, controller: str, now_s: float) -> None:
+        before = self._rejected.pop(controller, None)
         last_s = max(
-            self.last_arrival_s, next(reversed(self._came_s.get(controller, {}).values()), self.last_arrival_s)
+            self.last_arrival_s, next(reversed(self._arrived_s.get(controller, {}).values()), self.last_arrival_s)
         )
-        self._refused[controller] = _UnschedulableController(
+        self._rejected[controller] = _UnschedulableController(
             now_s, last_s if before is None else max(last_s, before.came_s)
         )
 
     def remove(self, identity: str) -> float | None:
-        """When it came, if it had not been tried."""
+        """Remove a pod. Return its arrival time if it was unprocessed."""
         controller = self._controllers.pop(identity, None)
         if controller is None:
             return None
-        came_s = self._came_s[controller].pop(identity)
-        if not self._came_s[controller]:
-            del self._came_s[controller]
+        came_s = self._arrived_s[controller].pop(identity)
+        if not self._arrived_s[controller]:
+            del self._arrived_s[controller]
         return came_s
 
     def awaited_until_s(self, alike_s: float) -> float:
-        """How long at most those that there are now are waited for; long ago if there are none.
+        """Return until when the current unprocessed pods are awaited at most; -inf without any.
 
-        `alike_s`: how long after it came one is waited for that is of a controller whose pods find no place.
+        `alike_s`: time after its arrival for which a pod of a rejected controller is awaited.
         """
-        self._give_up()
+        self._expire()
         alike_s = min(alike_s, _SCHEDULER_TIMEOUT_S)
         until_s = [
-            next(reversed(came_s.values())) + (alike_s if self._is_refused(controller) else _SCHEDULER_TIMEOUT_S)
-            for controller, came_s in self._came_s.items()
+            next(reversed(came_s.values())) + (alike_s if self._is_rejected(controller) else _SCHEDULER_TIMEOUT_S)
+            for controller, came_s in self._arrived_s.items()
         ]
-        lacking = self._find_lacking(self._refused) if self._refused else ()
-        until_s += [self._refused[controller].came_s + _CREATION_TIMEOUT_S for controller in lacking]
+        lacking = self._find_lacking(self._rejected) if self._rejected else ()
+        until_s += [self._rejected[controller].came_s + _CREATION_TIMEOUT_S for controller in lacking]
         return max(until_s, default=float("-inf"))
 
-    def _give_up(self) -> None:
-        """Forget whom nobody tries, and what was said too long ago."""
+    def _expire(self) -> None:
+        """Drop pods that were unprocessed for too long, and expired rejections."""
         old_s = self._clock.monotonic_s() - _SCHEDULER_TIMEOUT_S
-        for came_s in list(self._came_s.values()):
+        for came_s in list(self._arrived_s.values()):
             while came_s and next(iter(came_s.values())) <= old_s:
                 self.remove(next(iter(came_s)))
-        while self._refused and (first := next(iter(self._refused.items())))[1].at_s <= old_s:
-            del self._refused[first[0]]
+        while self._rejected and (first := next(iter(self._rejected.items())))[1].at_s <= old_s:
+            del self._rejected[first[0]]
 
-    def _is_refused(self, controller: str) -> bool:
-        refused = self._refused.get(controller)
+    def _is_rejected(self, controller: str) -> bool:
+        refused = self._rejected.get(controller)
         return refused is not None and self._clock.monotonic_s() - refused.at_s < _SCHEDULER_TIMEOUT_S
 
 
 def is_processed(pod: pods.Pod) -> bool:
-    """Did a scheduler speak of it, or need not any more?"""
+    """Whether a scheduler has processed the pod, or does not need to."""
     status = pod.status
     if status is not None and (status.phase or "Pending") != "Pending":
         return True

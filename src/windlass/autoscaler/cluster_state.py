@@ -34,28 +34,28 @@ from windlass.observability import options
 from windlass.providers import base
 
 OnChange = Callable[[str], None]
-"""Told the kind of what changed, often."""
+"""Called often with the kind of a changed object."""
 
 UNSCHEDULABLE_POD = "UnschedulablePod"
-"""Told instead of Pod when one turns unschedulable."""
+"""Reported instead of Pod when a pod becomes unschedulable."""
 
 _POLL_INTERVAL_S = 0.05
-"""How often is looked whether a kind is served."""
+"""Poll interval for kinds that the server does not serve yet."""
 
 _REQUIRED_KINDS = frozenset({"Node", "Pod", "PodDisruptionBudget"})
-"""Kinds without whose latest state a node in use might be taken for an idle one."""
+"""Kinds without whose current state a used node could seem idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterObservation:
-    """An observation, and what had to be left out of it."""
+    """An observation, and the objects that were left out of it."""
 
     observation: Observation
     set_aside: tuple[errors.InvalidObject, ...] = ()
     refresh_s: float = 0.0
-    """How long the provider took to tell of its node groups."""
+    """Seconds that the provider took to list its node groups."""
     buffers_reconciled_s: Mapping[bool, float] = field(default_factory=dict)
-    """See `buffer_keeping.Buffers.find_oldest_reconciled_s`."""
+    """See `CapacityBuffers.find_oldest_reconciled_s`."""
 
 
 @dataclass(slots=True)
@@ -92,12 +92,12 @@ _STORAGE_READERS: Mapping[resources.Resource[Any], Callable[[Any], Any]] = {
 }
 
 
-def _read_priorities(found: core.ConfigMap) -> tuple[priority.PriorityRule, ...]:
-    return priority_config.read_config_map(found.meta.namespace or "", found.data or {})
+def _read_priorities(config_map: core.ConfigMap) -> tuple[priority.PriorityRule, ...]:
+    return priority_config.read_config_map(config_map.meta.namespace or "", config_map.data or {})
 
 
 class _NotifyingSink:
-    """A sink, and someone who wants to know when it is given something."""
+    """A sink that notifies a callback of each change."""
 
     def __init__(self, sink: reflector.Sink[Any], kind: str, tell: OnChange) -> None:
         self._sink, self._kind, self._tell = sink, kind, tell
@@ -105,16 +105,16 @@ class _NotifyingSink:
 
     @property
     def warnings(self) -> Mapping[str, errors.InvalidObject]:
-        """What the sink says of objects that could be read. See `sinks.Sink.complaints`."""
-        found: Mapping[str, errors.InvalidObject] = getattr(self._sink, "complaints", {})
-        return found
+        """Warnings about objects that could be read. See `FactSink.complaints`."""
+        invalids: Mapping[str, errors.InvalidObject] = getattr(self._sink, "complaints", {})
+        return invalids
 
     def put(self, metadata: meta.ObjectMeta, found: Any) -> None:
         self._sink.put(metadata, found)
         self._tell(self._kind)
 
-    def set_aside(self, found: resources.Unreadable[Any]) -> None:
-        self._sink.set_aside(found)
+    def set_aside(self, unreadable: resources.Unreadable[Any]) -> None:
+        self._sink.set_aside(unreadable)
         self._tell(self._kind)
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
@@ -127,18 +127,18 @@ class _NotifyingSink:
 
 
 class _NotifyingPodSink(_NotifyingSink):
-    """The same for pods; those that turn unschedulable are told of as such, once."""
+    """The same for pods; a pod that becomes unschedulable is reported as such, once."""
 
     def __init__(self, sink: reflector.Sink[Any], tell: OnChange, not_tried: batcher.UnprocessedPods) -> None:
         super().__init__(sink, "Pod", tell)
         self._waiting: set[str] = set()
         self._untried = not_tried
 
-    def put(self, metadata: meta.ObjectMeta, found: pod_models.Pod) -> None:
-        self._sink.put(metadata, found)
+    def put(self, metadata: meta.ObjectMeta, pod: pod_models.Pod) -> None:
+        self._sink.put(metadata, pod)
         identity = informer_sinks.pod_identity(metadata)
-        is_unschedulable = pods.is_unschedulable(found)
-        self._untried.put(identity, found, is_unschedulable)
+        is_unschedulable = pods.is_unschedulable(pod)
+        self._untried.put(identity, pod, is_unschedulable)
         if not is_unschedulable:
             self._waiting.discard(identity)
             self._tell("Pod")
@@ -146,9 +146,9 @@ class _NotifyingPodSink(_NotifyingSink):
             self._waiting.add(identity)
             self._tell(UNSCHEDULABLE_POD)
 
-    def set_aside(self, found: resources.Unreadable[Any]) -> None:
-        self._forget(found.metadata)
-        super().set_aside(found)
+    def set_aside(self, unreadable: resources.Unreadable[Any]) -> None:
+        self._forget(unreadable.metadata)
+        super().set_aside(unreadable)
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
         self._forget(metadata)
@@ -161,7 +161,7 @@ class _NotifyingPodSink(_NotifyingSink):
 
 @dataclass(frozen=True, slots=True)
 class CapacityApis:
-    """None where the flags say that there is nothing to follow."""
+    """Informers of autoscaling.x-k8s.io objects; None where flags disable them."""
 
     requests: provisioning_requests.ProvisioningRequests | None = None
     quotas: capacity_quotas.CapacityQuotas | None = None
@@ -169,7 +169,7 @@ class CapacityApis:
 
 
 class ClusterState:
-    """Follows everything that a decision may look at, but for the node groups: the provider does that."""
+    """Follows all inputs of a decision except node groups, which the provider follows."""
 
     def __init__(
         self,
@@ -181,12 +181,12 @@ class ClusterState:
         batch: CapacityApis | None = None,
         scheduler: scheduler_config.SchedulerRelease | None = None,
     ) -> None:
-        """`scheduler`: what is known of kube-scheduler's release; None: that of the snapshot holds."""
+        """`scheduler`: release of kube-scheduler; None: that of the snapshot."""
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change, self._clock = provider, on_change, api.clock
         self._api, self._scheduler = api, scheduler
         self._version_trouble: kube_errors.KubeError | None = None
-        """Why the version of the API server is not known yet."""
+        """Error of the last attempt to read the version of the API server."""
         self._gate = informer_sinks.ChangeBuffer()
         self._observed: Sequence[facts.Node] = ()
         self._lacking: list[str] = []
@@ -201,15 +201,15 @@ class ClusterState:
         self._buffers = batch.buffers or capacity_buffers.CapacityBuffers()
         self._optional = [
             informer
-            for one in (batch.requests, batch.buffers, batch.quotas)
-            if one is not None
-            for informer in one.make_informers(api, self._gate, self._notify_on)
+            for item in (batch.requests, batch.buffers, batch.quotas)
+            if item is not None
+            for informer in item.make_informers(api, self._gate, self._notify_on)
         ]
-        """Kinds that may not be served. Everything else goes on without them."""
+        """Kinds that the server may not serve. The others do not wait for them."""
         self._optional += self._follow_devices(api)
 
     async def run(self) -> None:
-        """Until cancelled. No failure of the server ends this."""
+        """Run all informers until cancelled. Server failures do not end them."""
         if self._scheduler is not None:
             self.snapshot.set_release(
                 await scheduler_config.find_scheduler_release(self._api, self._scheduler, self._report_version)
@@ -222,7 +222,7 @@ class ClusterState:
                 together.create_task(informer.run())
 
     async def wait_synced(self) -> None:
-        """Everything is known; of kinds that may not be served, those that are."""
+        """Wait until all informers are synced, except those of kinds that are not served."""
         while self._scheduler is not None:
             await self._clock.sleep(_POLL_INTERVAL_S)
         for informer in self._informers:
@@ -233,16 +233,18 @@ class ClusterState:
 
     @property
     def trouble(self) -> dict[str, str]:
-        """Kinds that are not current, and why; empty while all is well."""
+        """Return kinds whose informer is not current, and why; empty if all are."""
         if self._version_trouble is not None:
-            return {"Node": str(self._version_trouble)}  # nothing is followed before the version is known
+            return {"Node": str(self._version_trouble)}  # informers start after the version is known
         every = (*self._informers, *self._optional)
-        return {one.resource.kind: str(one.last_error) for one in every if one.last_error is not None}
+        return {
+            informer.resource.kind: str(informer.last_error) for informer in every if informer.last_error is not None
+        }
 
     @property
     def stale_reason(self) -> str:
-        """Why nothing should be done now: what decides over nodes is not current, or no group can be changed, so that
-        a node would be emptied for nothing. Empty while all is well.
+        """Reason not to act now: a kind that scale-down depends on is not current, or no group can be resized, so that
+        a node would be drained in vain. Empty if there is none.
         """
         found = [f"{kind}: {why}" for kind, why in self.trouble.items() if kind in _REQUIRED_KINDS]
         if self._provider.unavailable_reason:
@@ -251,19 +253,19 @@ class ClusterState:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Nothing of what is observed changes meanwhile; what is seen then comes afterwards."""
+        """Freeze the observed state; changes that arrive meanwhile are applied afterwards."""
         with self._gate.frozen():
             yield
 
     def nodes(self) -> Sequence[facts.Node]:
-        """Those that exist; while nothing changes (`still`), those that were observed.
+        """Return existing nodes; while frozen, the nodes that were observed.
 
-        A decision tries things out on the snapshot, in a thread: nodes come and go there that nobody else should see.
+        A decision in a thread adds and removes simulated nodes in the snapshot, which other readers must not see.
         """
         return self._observed if self._gate.is_frozen else self._list_nodes()
 
     def find_node(self, name: str) -> facts.Node | None:
-        """The node of that name, if it exists. None: the informer saw it go, or never saw it."""
+        """Return the node of that name; None if the informer does not know it."""
         if self._gate.is_frozen:
             return next((node for node in self._observed if node.name == name), None)
         table = self.snapshot.nodes
@@ -275,7 +277,7 @@ class ClusterState:
         return [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
 
     def observe(self, failed: Mapping[plan.Instruction, str] | None = None) -> ClusterObservation:
-        """The cluster as it is now. Nobody else decides meanwhile, so this is when unused shapes can be forgotten."""
+        """Observe the cluster now. No decision runs meanwhile, so unused pod shapes are forgotten here."""
         if self.snapshot.is_cluttered:
             self.snapshot.forget_unused()
             pods.forget_unused_templates()
@@ -286,7 +288,7 @@ class ClusterState:
         refresh_s = self._clock.monotonic_s() - began_s
         known = self._workloads
         rules = known.priorities.all
-        seen = Observation(
+        observation = Observation(
             self.snapshot,
             groups.groups,
             known.daemon_sets.all,
@@ -300,12 +302,12 @@ class ClusterState:
             held=groups.held,
             machine_drain_rules=groups.machine_drain_rules,
         )
-        malformed = [error for one in (*self._informers, *self._optional) for error in one.malformed.values()]
-        odd = [error for one in self._heard for error in one.warnings.values()]
+        malformed = [error for informer in (*self._informers, *self._optional) for error in informer.malformed.values()]
+        odd = [error for notifying_sink in self._heard for error in notifying_sink.warnings.values()]
         reconciled_s = self._buffers.find_oldest_reconciled_s(self._clock.now_s())
-        return ClusterObservation(seen, (*malformed, *odd, *groups.set_aside), refresh_s, reconciled_s)
+        return ClusterObservation(observation, (*malformed, *odd, *groups.set_aside), refresh_s, reconciled_s)
 
-    # Inside
+    # Internals
 
     def _report_version(self, error: kube_errors.KubeError) -> None:
         self._version_trouble = error
@@ -315,23 +317,24 @@ class ClusterState:
         return self._heard[-1]
 
     def _index_controllers(self) -> Mapping[ControllerKey, facts.Controller]:
-        """The same object while nothing in it changes."""
+        """Return controllers by uid: the same object while nothing changes."""
         known = self._workloads
         now = (known.daemon_sets.all, *(kept.all for kept in known.controllers))
         before, found = self._controllers
-        if len(now) != len(before) or any(one is not other for one, other in zip(now, before, strict=True)):
+        if len(now) != len(before) or any(item is not other for item, other in zip(now, before, strict=True)):
             daemons = [
-                facts.Controller("DaemonSet", one.namespace, one.name, one.uid, 1) for one in known.daemon_sets.all
+                facts.Controller("DaemonSet", daemon_set.namespace, daemon_set.name, daemon_set.uid, 1)
+                for daemon_set in known.daemon_sets.all
             ]
-            every = [*daemons, *(one for kept in known.controllers for one in kept.all)]
+            every = [*daemons, *(controller for kept in known.controllers for controller in kept.all)]
             found = {(one.kind, one.namespace, one.name): one for one in every}
             self._controllers = now, found
         return found
 
     def _find_lacking(self, uids: Collection[str]) -> list[str]:
-        """Which of these controllers want more pods than they have, and create them all at once.
+        """Return which controllers want more pods than they have and create all missing pods at once.
 
-        While a thread works on the snapshot, those that did when it was last asked.
+        While frozen, the previous answer.
         """
         if self._gate.is_frozen:
             return [uid for uid in self._lacking if uid in uids]
@@ -340,7 +343,11 @@ class ClusterState:
 
     def _count_lacking(self, uids: Collection[str]) -> list[str]:
         every = self._index_controllers().values()
-        wanted = {one.uid: one.replicas for one in every if one.uid in uids and one.creates_at_once}
+        wanted = {
+            controller.uid: controller.replicas
+            for controller in every
+            if controller.uid in uids and controller.creates_at_once
+        }
         if not wanted:
             return []
         have = proactive_pods.count_pods_by_owner(self.snapshot, wanted)
@@ -354,7 +361,7 @@ class ClusterState:
         ) -> informers.Informer[Any]:
             return informers.Informer(api, resource, self._notify_on(sink, resource.kind))
 
-        # Nodes first: a pod that comes before its node is counted when that comes.
+        # Nodes first: a pod that arrives before its node is counted when the node arrives.
         yield follow(resources.NODES, informer_sinks.node_sink(kept, behind))
         heard = _NotifyingPodSink(informer_sinks.pod_sink(kept, behind), self._on_change, self.unprocessed_pods)
         self._heard.append(heard)
@@ -375,7 +382,7 @@ class ClusterState:
             yield informers.Informer(api, resource, self._notify_on(sink, resource.kind))
 
     def _follow_taint_rules(self) -> informers.Informer[Any]:
-        """Followed where they count only: an older server does not serve them."""
+        """Follow DeviceTaintRules only where they take effect: older servers do not serve them."""
         sink = informer_sinks.device_sink(self.snapshot, dra.read_taint_rule, self._gate)
         resource = resources.DEVICE_TAINT_RULES
         return informers.Informer(self._api, resource, self._notify_on(sink, resource.kind))
@@ -390,7 +397,7 @@ class ClusterState:
 
 
 def select_capacity_apis(settings: Settings) -> CapacityApis:
-    """What there is to follow. A loop sees by these whatever it decides on besides pods, nodes and groups."""
+    """Return the capacity APIs that flags enable."""
     wanted = settings.injection
     follows_buffers = wanted.capacity_buffer_controller_enabled or wanted.capacity_buffer_pod_injection_enabled
     return CapacityApis(
@@ -410,7 +417,7 @@ async def run_status_controllers(
     settings: Settings,
     time: clock.Clock,
 ) -> AsyncIterator[None]:
-    """Meanwhile the status of quotas and buffers is kept. Whoever changes nothing has no use for this."""
+    """Run the status controllers of quotas and buffers. Not used by a process that changes nothing."""
     every_s, tasks = settings.scale_down.scan_interval_s, list[asyncio.Task[None]]()
     if known.quotas is not None:
         tasks.append(

@@ -1,7 +1,7 @@
-"""Evictor: sends evictions in the background and interprets the answers.
+"""Evictor: sends evictions in the background and interprets the responses.
 
 Evictions of many nodes share --kube-client-qps and may take minutes. Queued ones can be cancelled. The time of each
-answer is a fact for the next drain loop, so that no deadline runs while an eviction is queued.
+response is an input of the next drain step, so that no deadline runs while an eviction is queued.
 
 201            evicted
 404            gone
@@ -25,11 +25,11 @@ from windlass.kube import client, request_builders
 from windlass.kube import errors as kube_errors
 
 _POD_KINDS = frozenset({"pod", "pods"})
-"""How a Status may name the kind of a pod."""
+"""Names of the pod kind in a Status."""
 
 
 async def evict_pod(api: client.Client, order: plan.Evict) -> None:
-    """Ask a pod to leave. KubeError if it may not, or nobody could be asked."""
+    """Evict a pod. KubeError if the eviction is rejected or the request fails."""
     grace_s = None if order.grace_s is None else math.ceil(order.grace_s)
     try:
         await api.evict(order.name, order.namespace, request_builders.DeleteOptions(uid=order.uid, grace_s=grace_s))
@@ -41,7 +41,7 @@ async def evict_pod(api: client.Client, order: plan.Evict) -> None:
 
 
 def _is_about_uid(error: kube_errors.Conflict) -> bool:
-    """Did the pod of this name turn out to be another one?"""
+    """Whether the error says that another pod has this name now."""
     kind = (error.status.details.kind if error.status.details else None) or ""
     return kind.lower() in _POD_KINDS and "UID" in (error.status.message or "")
 
@@ -51,14 +51,14 @@ T = TypeVar("T")
 _MAX_CONCURRENT = 25
 
 _QUEUE_AHEAD_S = 2.0
-"""How many seconds' worth of requests are handed to a client with a limit: all others that use it wait behind them."""
+"""Seconds of requests that are handed to a rate-limited client: its other users wait behind them."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _AnswerTimes:
-    """When an eviction was first and last answered, monotonic."""
+    """Monotonic times of an eviction's first and last response."""
 
     first_s: float
     last_s: float
@@ -66,7 +66,7 @@ class _AnswerTimes:
 
 @dataclass(slots=True, eq=False)
 class _Batch(Generic[T]):
-    """What became of the evictions that were ordered together."""
+    """Results of evictions that were submitted together."""
 
     about: T
     done: list[plan.Instruction] = field(default_factory=list)
@@ -74,21 +74,21 @@ class _Batch(Generic[T]):
 
 
 class Evictor(Generic[T]):
-    """Evictions that are waiting to be sent or answered, and those that were. `T`: what each batch belongs to."""
+    """Queue of evictions and their results. `T`: identifies what a batch belongs to."""
 
     def __init__(self, api: client.Client, on_answer: Callable[[], None] = lambda: None) -> None:
         self.on_answer = on_answer
         self._api = api
         self._waiting: dict[str, tuple[plan.Evict, _Batch[T]]] = {}
-        """By the pod's identity, in the order in which they are sent."""
+        """Queued evictions by pod identity, in sending order."""
         self._sent: dict[str, plan.Evict] = {}
         self._answered: dict[str, _AnswerTimes] = {}
         self._batches: list[_Batch[T]] = []
-        """Those of which there is something to say."""
+        """Batches with unreported results."""
         self._has_more = asyncio.Event()
 
     async def run(self) -> None:
-        """Send what is submitted, until cancelled."""
+        """Send submitted evictions until cancelled."""
         async with asyncio.TaskGroup() as together:
             for _ in range(self._count_workers()):
                 together.create_task(self._work())
@@ -98,7 +98,7 @@ class Evictor(Generic[T]):
         return _MAX_CONCURRENT if qps <= 0.0 else min(max(math.ceil(qps * _QUEUE_AHEAD_S), 1), _MAX_CONCURRENT)
 
     def submit(self, orders: Iterable[plan.Evict], about: T) -> None:
-        """Have these sent; one that is under way already is not sent twice."""
+        """Queue evictions; one that is queued already is not sent twice."""
         batch = _Batch(about)
         for order in orders:
             uid = order.identity
@@ -108,25 +108,26 @@ class Evictor(Generic[T]):
             self._has_more.set()
 
     def cancel_except(self, nodes: Collection[str]) -> None:
-        """Do not send what waits for its turn, but for pods on these nodes."""
-        self._waiting = {uid: one for uid, one in self._waiting.items() if one[0].node in nodes}
+        """Cancel queued evictions except for pods on these nodes."""
+        self._waiting = {uid: item for uid, item in self._waiting.items() if item[0].node in nodes}
 
     def clear_answers(self) -> None:
-        """No drain is under way any more that could ask for them."""
+        """Drop recorded responses when no drain is in progress."""
         self._answered.clear()
 
     def observe(self) -> EvictionState:
-        """What is to be answered, and when what was answered was, by the wall clock."""
+        """Return evictions in progress, and the wall-clock times of responses."""
         if not self._waiting and not self._sent and not self._answered:
             return EvictionState()
         ahead_s = self._api.clock.now_s() - self._api.clock.monotonic_s()
         answered = {
-            uid: EvictionAnswer(one.first_s + ahead_s, one.last_s + ahead_s) for uid, one in self._answered.items()
+            uid: EvictionAnswer(answer_times.first_s + ahead_s, answer_times.last_s + ahead_s)
+            for uid, answer_times in self._answered.items()
         }
         return EvictionState(frozenset((*self._waiting, *self._sent)), answered)
 
     def take_results(self) -> list[tuple[T, PlanResult]]:
-        """What became of evictions since this was last asked, batch by batch."""
+        """Return the results since the last call, per batch."""
         found = [(batch.about, PlanResult(tuple(batch.done), dict(batch.failed))) for batch in self._batches]
         for batch in self._batches:
             batch.done, batch.failed = [], {}
@@ -154,14 +155,14 @@ class Evictor(Generic[T]):
             self.on_answer()
 
     async def _evict(self, order: plan.Evict, batch: _Batch[T]) -> None:
-        """Send one, and note what became of it. A bug in one keeps no other from being sent."""
+        """Send one eviction and record its result. An unexpected error does not stop the others."""
         try:
             await evict_pod(self._api, order)
         except errors.WindlassError as error:
-            _log.warning("%s: %s", order, error)
+            _log.warning("eviction failed: instruction=%s error=%s", order, error)
             batch.failed[order] = str(error)
         except Exception as error:
-            _log.exception("%s failed", order)
+            _log.exception("eviction failed unexpectedly: instruction=%s", order)
             batch.failed[order] = repr(error)
         else:
             batch.done.append(order)

@@ -34,11 +34,11 @@ from windlass.runtime import health, http_server
 _SAMPLE_PERIOD_S = 0.01
 
 _MAX_LINES = 50
-"""Types told of a heap."""
+"""Maximum number of types in a heap profile."""
 
 
 def sample_profile(seconds: float, is_over: Callable[[], bool] = lambda: False) -> str:
-    """What all threads did, looked at a hundred times a second. Takes so long: call it in a thread of its own."""
+    """Sample the stacks of all threads a hundred times per second. Blocks for the given time: call it in a thread."""
     seen: collections.Counter[str] = collections.Counter()
     end_s = time.monotonic() + seconds
     while time.monotonic() < end_s and not is_over():
@@ -51,7 +51,7 @@ def sample_profile(seconds: float, is_over: Callable[[], bool] = lambda: False) 
 
 
 def format_threads() -> str:
-    """What every thread does, and what every task waits for. To be called on the event loop."""
+    """Format the stacks of all threads and tasks. Call it on the event loop."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = []
     for ident, frame in sys._current_frames().items():
@@ -63,7 +63,7 @@ def format_threads() -> str:
 
 
 def format_heap() -> str:
-    """How much memory the process has had at most, and the kinds of objects that there are most of."""
+    """Format the peak memory of the process and its most frequent types of objects."""
     counts = collections.Counter(type(found).__qualname__ for found in gc.get_objects())
     peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     lines = [f"peak resident set: {peak_kib} KiB", f"objects under garbage collection: {counts.total()}"]
@@ -105,9 +105,9 @@ def make_app(
     write: http_server.MetricsWriter = prometheus_client.generate_latest,
     debugging: bool = True,
 ) -> web.Application:
-    """Everything that is to be served. `snapshots`: None where nobody may ask for them; `answering` alike.
+    """Return the HTTP application. `snapshots`, `answering`: None disables their endpoints.
 
-    Without `debugging` health and metrics are all.
+    Without `debugging` only health and metrics are served.
     """
     app = http_server.make_health_app(state, registry, write)
     app.middlewares.append(_allow_local_only if debugging else _reject_debugging)
@@ -148,9 +148,9 @@ async def _reject_debugging(request: web.Request, handler: Handler) -> web.Strea
     return web.Response(status=403, text=f"{request.path} is turned off: --enable-debugging-handlers=false\n")
 
 
-def find_serving_certificate(chosen: options.ReportingOptions) -> http_server.CertificateFiles | None:
-    """InvalidInput for half of one."""
-    certificate, key = chosen.tls_cert_file, chosen.tls_private_key_file
+def find_serving_certificate(reporting_options: options.ReportingOptions) -> http_server.CertificateFiles | None:
+    """Return the certificate for --address. InvalidInput if only one of certificate and key is set."""
+    certificate, key = reporting_options.tls_cert_file, reporting_options.tls_private_key_file
     if not certificate and not key:
         return None
     if not certificate or not key:
@@ -159,7 +159,7 @@ def find_serving_certificate(chosen: options.ReportingOptions) -> http_server.Ce
 
 
 def describe_health(activity: health.LoopActivity) -> str:
-    """What is wrong with the loop, as the peer says it; empty if all is well."""
+    """Describe why the loop is unhealthy, in Cluster Autoscaler's words; empty if it is healthy."""
     if not activity():
         return ""
     loop, now_s = activity.loop, activity.clock.monotonic_s()

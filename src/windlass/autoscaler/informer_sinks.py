@@ -1,8 +1,9 @@
 """Informer sinks: keep a snapshot current from watch events, object by object.
 
-Objects are read into facts at once and their JSON is dropped. `ChangeBuffer` holds changes back while a decision runs
-and applies them afterwards, in order. What cannot be read is not gone: a bound pod stays with what can be read, a node
-is in use, a disruption budget allows nothing, and of all else the last readable version stays.
+Objects are read into facts at once and their JSON is dropped. `ChangeBuffer` buffers changes while a decision runs, so
+that the snapshot cannot change under it, and applies them afterwards, in order. An unreadable object still exists: a
+bound pod stays with its readable fields, a node counts as used, a PodDisruptionBudget allows no disruption, and for all
+other kinds the last readable version stays.
 """
 
 import contextlib
@@ -27,21 +28,23 @@ Change = Callable[..., object]
 
 
 class ChangeBuffer:
-    """Open or closed. Used from one thread, that of the event loop."""
+    """Applies changes at once, or buffers them while frozen. Not thread-safe: used by the event loop only."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Change, tuple[Any, ...]]] = deque()
         self._closed = 0
         self.failed = 0
-        """Changes that waited and could not be made."""
+        """Buffered changes that failed."""
 
     @property
     def is_frozen(self) -> bool:
-        """Then a thread may be working on what changes go to: the event loop must not even read it."""
+        """Whether changes are buffered; then a thread may be using the snapshot, and the event loop must not even read
+        it.
+        """
         return self._closed > 0
 
     def apply(self, change: Change, *arguments: Any) -> None:
-        """Change something: now, or after all that waits. What fails now is raised."""
+        """Apply a change: now, or after all buffered ones. An error of an immediate change is raised."""
         if self._closed or self._waiting:
             self._waiting.append((change, arguments))
         else:
@@ -49,7 +52,7 @@ class ChangeBuffer:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Let nothing through meanwhile."""
+        """Buffer all changes within the block."""
         self._closed += 1
         try:
             yield
@@ -59,8 +62,8 @@ class ChangeBuffer:
                 self._let_through()
 
     def _let_through(self) -> None:
-        """Make every change that waits, those included that come meanwhile. The first one stays until it is made, so
-        that none can overtake it.
+        """Apply all buffered changes, including those that arrive meanwhile. The first stays in the queue until it is
+        applied, so that none can overtake it.
         """
         while self._waiting:
             change, arguments = self._waiting[0]
@@ -74,7 +77,7 @@ class ChangeBuffer:
 
 
 def _describe_change(change: Change, arguments: tuple[Any, ...]) -> str:
-    """What changes, and of which object: changes are given its key first."""
+    """Describe a change and its object: the first argument of a change is the key."""
     key = arguments[0] if arguments and isinstance(arguments[0], str) else ""
     return f"{getattr(change, '__qualname__', repr(change))} {key}".strip()
 
@@ -89,7 +92,7 @@ _log = logging.getLogger(__name__)
 
 
 class FactStore(Protocol[Read_contra]):
-    """What a sink keeps its facts in, by key."""
+    """Storage of a sink's facts by key."""
 
     def keys(self) -> Iterable[str]: ...
 
@@ -98,13 +101,13 @@ class FactStore(Protocol[Read_contra]):
     def remove(self, key: str) -> None: ...
 
     def set_aside(self, key: str, fact: Read_contra | None, why: str) -> None:
-        """It exists and cannot be used as it is. `fact` is what is known of it in spite of that, if anything is."""
+        """Mark an object as invalid. `fact`: its readable part, if any."""
 
 
 class FactSink(Generic[Model, Read]):
-    """Keeps facts as the server has them.
+    """Keeps the facts of one kind current.
 
-    Whatever goes wrong with one object, now or when the gate opens, costs that object: it is told as a complaint.
+    An error of one object, now or when buffered changes are applied, affects that object only and becomes a complaint.
     """
 
     def __init__(
@@ -116,30 +119,30 @@ class FactSink(Generic[Model, Read]):
         salvage: Callable[[Model, str], Read] | None = None,
         blank: Callable[[meta.ObjectMeta], Model] | None = None,
     ) -> None:
-        """`salvage` reads what can be read; `blank` makes an object of which nothing but its metadata can be."""
+        """`salvage` reads the readable part of an object; `blank` makes an object from its metadata alone."""
         self._kept, self._read, self._key, self._gate = kept, read, key, behind
         self._salvage, self._blank = salvage, blank
         self._unseen: set[str] | None = None
         self.complaints: dict[str, errors.InvalidObject] = {}
-        """Of objects that were read, by key: what of them counts for nothing, or why they could not be kept."""
+        """Warnings by key, about objects that could be read: ignored fields, or why a change could not be stored."""
 
     def begin(self) -> None:
         self._gate.apply(self._begin)
 
     def put(self, metadata: meta.ObjectMeta, found: Model) -> None:
-        """InvalidObject if it cannot be read; the informer then has it set aside."""
+        """Store an object. InvalidObject if it cannot be read; the informer then calls `set_aside`."""
         self._gate.apply(self._put, metadata, self._read(found))
 
-    def set_aside(self, found: Unreadable[Model]) -> None:
-        partial, fact = found.partial, None
+    def set_aside(self, unreadable: Unreadable[Model]) -> None:
+        partial, fact = unreadable.partial, None
         if partial is None and self._blank is not None:
-            partial = self._blank(found.metadata)
+            partial = self._blank(unreadable.metadata)
         if partial is not None and self._salvage is not None:
             try:
-                fact = self._salvage(partial, str(found.error))
-            except Exception as error:  # what was known before must stand, whatever this is
-                self._report(found.metadata, error)
-        self._gate.apply(self._set_aside, found.metadata, fact, str(found.error))
+                fact = self._salvage(partial, str(unreadable.error))
+            except Exception as error:  # any error: the last known version stays
+                self._report(unreadable.metadata, error)
+        self._gate.apply(self._set_aside, unreadable.metadata, fact, str(unreadable.error))
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
         self._gate.apply(self._remove, metadata)
@@ -147,7 +150,7 @@ class FactSink(Generic[Model, Read]):
     def end(self) -> None:
         self._gate.apply(self._end)
 
-    # Changes, each safe to be made later
+    # Changes that may be buffered
 
     def _begin(self) -> None:
         self._unseen = set(self._kept.keys())
@@ -157,7 +160,7 @@ class FactSink(Generic[Model, Read]):
         if self._unseen is not None:
             self._unseen.discard(key)
         if complaint is not None:
-            self._complain(key, complaint)
+            self._add_complaint(key, complaint)
         elif self.complaints:
             self.complaints.pop(key, None)
         try:
@@ -187,12 +190,12 @@ class FactSink(Generic[Model, Read]):
         try:
             self._kept.remove(key)
         except Exception as error:
-            self._complain(key, self._report(metadata, error))
+            self._add_complaint(key, self._report(metadata, error))
 
     def _fail(self, metadata: meta.ObjectMeta, key: str, fact: Read | None, error: Exception) -> None:
-        """It could not be kept as it is: keep what is safe to keep of it."""
+        """Handle a failed change: keep the part of the object that is safe to keep."""
         complaint = self._report(metadata, error, fact)
-        self._complain(key, complaint)
+        self._add_complaint(key, complaint)
         rescue = getattr(self._kept, "rescue", None)
         if rescue is None or fact is None:
             return
@@ -205,14 +208,14 @@ class FactSink(Generic[Model, Read]):
         kind = "object" if fact is None else type(fact).__name__
         return resources.to_invalid_object(kind, metadata, error)
 
-    def _complain(self, key: str, complaint: errors.InvalidObject) -> None:
+    def _add_complaint(self, key: str, complaint: errors.InvalidObject) -> None:
         if self.complaints.get(key) != complaint:
-            _log.warning("not used as it is: %s", complaint)
+            _log.warning("ignored invalid part of object: error=%s", complaint)
         self.complaints[key] = complaint
 
 
 class ValidatingSink(FactSink[Model, Read]):
-    """The same for objects that can be read although part of them does not count as it is written."""
+    """The same for objects that can be read although some of their fields are ignored."""
 
     def __init__(
         self,
@@ -230,7 +233,7 @@ class ValidatingSink(FactSink[Model, Read]):
         self._gate.apply(self._put, metadata, fact, complaint)
 
 
-# ── What facts are kept in ───────────────────────────────────────────────────────────────────────────────────────
+# Fact stores
 
 
 class _PodStore:
@@ -242,15 +245,15 @@ class _PodStore:
     def put(self, key: str, fact: facts.Pod) -> None:
         row = self._snapshot.pods.rows.get(key)
         if row is not None:
-            # Health is the most frequent change. It is set by itself, because no filter counts it.
+            # Health is the most frequent change. It is updated separately, because no filter depends on it.
             if self._snapshot.pods.health.get(row, facts.PodHealth.READY) is not fact.health:
                 self._snapshot.set_health(key, fact.health)
-            if self._snapshot.pod(row) == fact:  # most updates change no field that decisions depend on
+            if self._snapshot.pod(row) == fact:  # ignore updates that do not change scheduling-relevant fields
                 return
         self._snapshot.add_pod(fact)
 
     def set_aside(self, key: str, fact: facts.Pod | None, why: str) -> None:
-        """A pod on a node stays there with what is known of it, and keeps the node; one that waits cannot be helped."""
+        """Keep a bound pod with its readable fields, so that its node counts as used; drop a pending one."""
         if fact is None and (row := self._snapshot.pods.rows.get(key)) is not None:
             fact = replace(self._snapshot.pod(row), unreadable=why)
         if fact is not None and fact.node_name:
@@ -259,7 +262,7 @@ class _PodStore:
             self.remove(key)
 
     def rescue(self, key: str, fact: facts.Pod, why: str) -> None:
-        """After a failed put: the pod as little more than a name on its node."""
+        """After a failed put: keep the pod as a name on its node."""
         self.remove(key)
         if fact.node_name and fact.phase not in snapshot.FINISHED_PHASES:
             spec = facts.PodSpec(requests=fact.spec.requests, priority=fact.spec.priority)
@@ -279,7 +282,7 @@ class _NodeStore:
 
     def put(self, key: str, fact: facts.Node) -> None:
         row = self._snapshot.nodes.rows.get(key)
-        if row is None or self._snapshot.nodes.facts[row] != fact:  # kubelets say every few minutes that they are alive
+        if row is None or self._snapshot.nodes.facts[row] != fact:  # ignore kubelet heartbeats: they change no fact
             self._snapshot.add_node(fact)
 
     def remove(self, key: str) -> None:
@@ -287,14 +290,14 @@ class _NodeStore:
             self._snapshot.remove_node(key)
 
     def set_aside(self, key: str, fact: facts.Node | None, why: str) -> None:
-        """It is registered and in use, whatever it says."""
+        """The node is registered and counts as used."""
         row = self._snapshot.nodes.rows.get(key)
         if fact is None and row is not None:
             fact = replace(self._snapshot.nodes.facts[row], unschedulable=True, unreadable=why)
         self.put(key, fact or facts.Node(key, unschedulable=True, unreadable=why))
 
     def rescue(self, key: str, fact: facts.Node, why: str) -> None:
-        """After a failed put: the node as little more than a name."""
+        """After a failed put: keep the node as a name."""
         self._snapshot.add_node(
             facts.Node(
                 fact.name, fact.uid, unschedulable=True, provider_id=fact.provider_id, created_s=fact.created_s,
@@ -304,7 +307,7 @@ class _NodeStore:
 
 
 class FactCache(Generic[Read]):
-    """Facts by key, and all of them as one value that stays the same object while none of them changes."""
+    """Facts by key, and all of them as one tuple, the same object while none changes."""
 
     def __init__(self) -> None:
         self._known: dict[str, Read] = {}
@@ -313,13 +316,13 @@ class FactCache(Generic[Read]):
 
     @property
     def all(self) -> tuple[Read, ...]:
-        """In the order of their keys."""
+        """All facts in the order of their keys."""
         if self._all is None:
             self._all = tuple(self._known[key] for key in sorted(self._known))
         return self._all
 
     def put(self, key: str, fact: Read | None) -> None:
-        """None: it is there, and as good as gone."""
+        """Store a fact. None: the object exists but has no effect."""
         if fact is None:
             self.remove(key)
         elif self._known.get(key) != fact:
@@ -331,7 +334,7 @@ class FactCache(Generic[Read]):
             self._all = None
 
     def set_aside(self, key: str, fact: Read | None, why: str) -> None:
-        """What is known in spite of it; otherwise what was known before stays."""
+        """Store the readable part; otherwise the last known version stays."""
         if fact is not None:
             self.put(key, fact)
 
@@ -355,7 +358,7 @@ class _NamespaceCache(FactCache[facts.Namespace]):
 
 
 class _DeviceStore:
-    """Facts of one kind in the snapshot's stock of devices."""
+    """DRA facts of one kind in the snapshot's inventory."""
 
     def __init__(self, kept: snapshot.Snapshot) -> None:
         self._stock = kept.devices.inventory
@@ -363,7 +366,7 @@ class _DeviceStore:
         self.keys = self._known.keys
 
     def put(self, key: str, fact: dynamic_resources.DeviceFact) -> None:
-        if self._known.get(key) != fact:  # claims say much about devices that nobody asks for
+        if self._known.get(key) != fact:  # ignore changes of claims that do not affect allocation
             self._known[key] = fact
             self._stock.put(fact)
 
@@ -372,11 +375,11 @@ class _DeviceStore:
             self._stock.remove(self._known.pop(key))
 
     def set_aside(self, key: str, fact: dynamic_resources.DeviceFact | None, why: str) -> None:
-        """What was known before stays: devices that a claim holds are not free because it cannot be read."""
+        """The last known version stays: devices of an unreadable claim are not free."""
 
 
 class _StorageStore:
-    """Facts of one kind in the snapshot's storage, which finds them by what they say of themselves."""
+    """Storage facts of one kind in the snapshot; they carry their own keys."""
 
     def __init__(self, kept: snapshot.Snapshot) -> None:
         self._storage = kept.storage
@@ -392,17 +395,19 @@ class _StorageStore:
             self._storage.remove(self._known.pop(key))
 
     def set_aside(self, key: str, fact: StorageFact | None, why: str) -> None:
-        """What was known before stays. Of what was never known there is no volume, and no pod that needs it moves."""
+        """The last known version stays. A volume that was never readable does not exist, and pods that need it do not
+        move.
+        """
 
 
 def pod_identity(metadata: meta.ObjectMeta) -> str:
-    """As the snapshot names pods."""
+    """Return the pod identity used by the snapshot."""
     return metadata.uid or metadata.key
 
 
 def pod_sink(kept: snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[pod_models.Pod, facts.Pod]:
-    def read(found: pod_models.Pod) -> tuple[facts.Pod, errors.InvalidObject | None]:
-        return pods.read_pod_with_warning(found, kept.release)
+    def read(pod: pod_models.Pod) -> tuple[facts.Pod, errors.InvalidObject | None]:
+        return pods.read_pod_with_warning(pod, kept.release)
 
     return ValidatingSink(_PodStore(kept), read, pod_identity, behind, pods.salvage_pod)
 

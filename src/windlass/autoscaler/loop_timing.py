@@ -15,62 +15,62 @@ from windlass.engine.model import durable_memory
 from windlass.engine.time_limits import MeasuredStep
 
 MIN_STEP_S = 5.0
-"""Less than this is a clock that is kept right, or a busy machine."""
+"""Minimum step of the wall clock; less is NTP slewing or a busy machine."""
 
 _log = logging.getLogger(__name__)
 
 
 class ClockSkew:
-    """How far the wall clock was set since it was last asked."""
+    """Measures steps of the wall clock since the last call."""
 
     def __init__(self, time: clock.Clock) -> None:
         self._clock = time
         self._ahead_s = self._read()
 
     def correct(self, memory: LoopMemory) -> LoopMemory:
-        """The memory by the clock as it is now."""
+        """Return the memory with times shifted by the step since the last call."""
         before_s, self._ahead_s = self._ahead_s, self._read()
-        return _rebase(memory, self._ahead_s - before_s, "while running")
+        return _shift_times(memory, self._ahead_s - before_s, "last loop")
 
     def correct_saved(self, memory: LoopMemory) -> LoopMemory:
-        """What another process wrote down, by this one's clock: nothing of it can be still to come.
+        """Return the memory of another process by this process's clock: no time in it can lie in the future.
 
-        However far the clock was set while this process waited to lead, what it reads now knows nothing of that.
+        A step of the clock while this process waited for leadership is not known from the memory itself.
         """
         self._ahead_s = self._read()
-        early_s = self._clock.now_s() - durable_memory.find_latest_s(memory.durable)
-        return _rebase(memory, min(early_s, 0.0), "since memory was saved")
+        excess_s = self._clock.now_s() - durable_memory.find_latest_s(memory.durable)
+        return _shift_times(memory, min(excess_s, 0.0), "memory was saved")
 
     def _read(self) -> float:
         return self._clock.now_s() - self._clock.monotonic_s()
 
 
-def _rebase(memory: LoopMemory, by_s: float, when: str) -> LoopMemory:
+def _shift_times(memory: LoopMemory, by_s: float, since: str) -> LoopMemory:
     if abs(by_s) < MIN_STEP_S:
         return memory
-    _log.warning("the clock was set by %+.0f s %s: everything that is timed goes on as if it had not been", by_s, when)
+    _log.warning("wall clock was set, shifting all timers: step_s=%+.0f since=%s", by_s, since)
     return replace(memory, durable=durable_memory.shift_memory(memory.durable, by_s))
 
 
 class DecisionAborted(BaseException):
-    """The decision is not wanted any more. No `Exception`: no net for faults of one object may catch it."""
+    """The running decision was aborted. Not an `Exception`, so that handlers for faulty objects do not catch it."""
 
 
 class DecisionTimer:
-    """Times the parts of a decision. Implements `engine.time_limits.Timer`."""
+    """Measures the steps of a decision. Implements `engine.time_limits.Timer`."""
 
     def __init__(self, time: clock.Clock) -> None:
         self.clock = time
         self.aborted = False
-        """Written by the event loop, read by the thread that decides."""
+        """Written by the event loop, read by the decision's thread."""
         self._durations: list[tuple[MeasuredStep, float]] = []
 
     def abort(self) -> None:
-        """Have the decision that runs, and each one after it, raise Aborted at its next checkpoint."""
+        """Abort the running decision and all later ones: raise DecisionAborted at the next checkpoint."""
         self.aborted = True
 
     def begin(self, part: str, limit_s: float) -> "DecisionDeadline":
-        """A part begins."""
+        """Start a step."""
         self.check()
         return DecisionDeadline(self, self.clock.monotonic_s() + limit_s)
 
@@ -85,14 +85,14 @@ class DecisionTimer:
         self._durations.append((step, self.clock.monotonic_s() - began_s))
 
     def take_durations(self) -> list[tuple[MeasuredStep, float]]:
-        """How long each step took that ended since the last call, in seconds. Not while a decision runs."""
+        """Return the duration of each step that ended since the last call, in seconds. Not while a decision runs."""
         durations, self._durations = self._durations, []
         return durations
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionDeadline:
-    """Used up when the time is over."""
+    """A deadline that expires by the monotonic clock."""
 
     stopwatch: DecisionTimer
     until_s: float

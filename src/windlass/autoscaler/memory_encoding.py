@@ -1,4 +1,4 @@
-"""Memory encoding: the durable memory as compressed bytes, and back.
+"""Memory encoding: compresses and restores the durable memory.
 
 Unneeded-since times are packed as columns and node names share prefixes, so that large memories fit few ConfigMaps of
 1 MiB each. Decoding is bounded in size and raises InvalidInput for anything else.
@@ -17,9 +17,9 @@ from windlass.engine.model import durable_memory
 MAGIC = b"windlass-memory 2\n"
 
 _MIN_COLUMN_LENGTH = 16
-"""Fewer times are as well off where they are."""
+"""Minimum number of times worth packing into a column."""
 _MAX_DECODED_BYTES = 2**28
-"""What unfolds into more was not written here."""
+"""Maximum decoded size in bytes; larger data was not written here."""
 _LENGTH = struct.Struct("<I")
 _COLUMN, _NAMES, _AS = "$column", "$names", "$as"
 
@@ -35,7 +35,7 @@ def encode_memory(durable: durable_memory.DurableMemory) -> bytes:
 
 
 def decode_memory(found: bytes | str) -> durable_memory.DurableMemory:
-    """The memory that was written. `errors.InvalidInput` says what is wrong with what cannot be read."""
+    """Decode a memory. `errors.InvalidInput` if it cannot be read."""
     if isinstance(found, str):
         return durable_memory.from_plain(_read_text(found))
     try:
@@ -48,7 +48,7 @@ def decode_memory(found: bytes | str) -> durable_memory.DurableMemory:
 
 
 def _drop_previous_unneeded(durable: durable_memory.Plain) -> None:
-    """Nodes that were unneeded when last looked at are nearly always those with a timer."""
+    """Drop previously unneeded nodes that have a timer, as nearly all do."""
     looked = durable.get("scale_down", {})
     if looked.get("previous") and looked["previous"] == sorted(looked.get("since", ())):
         looked["previous"] = {_AS: "since"}
@@ -57,7 +57,7 @@ def _drop_previous_unneeded(durable: durable_memory.Plain) -> None:
 def _extract_columns(plain: Any, times: list[float]) -> Any:
     if not isinstance(plain, dict):
         return plain
-    if len(plain) >= _MIN_COLUMN_LENGTH and all(type(each) is float for each in plain.values()):
+    if len(plain) >= _MIN_COLUMN_LENGTH and all(type(item) is float for item in plain.values()):
         names = sorted(plain)
         if not any("\n" in name for name in names):
             times += [plain[name] for name in names]
@@ -66,7 +66,7 @@ def _extract_columns(plain: Any, times: list[float]) -> Any:
 
 
 def _restore_columns(plain: Any, times: "list[float]") -> Any:
-    """`times` are in the order in which they were taken out, and are taken from its end: it is given reversed."""
+    """Restore packed times. `times` is reversed: it is consumed from its end in the order of extraction."""
     if not isinstance(plain, dict):
         return plain
     if _COLUMN in plain:
@@ -84,7 +84,7 @@ def _compress_prefixes(names: list[str]) -> str:
 
 
 def _common_prefix_length(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2
@@ -118,7 +118,7 @@ def _unpack(found: bytes) -> Any:
     return plain
 
 
-# ── What earlier versions wrote ──────────────────────────────────────────────────────────────────────────────────
+# ── Formats of earlier versions ────────────────────────────────────────────────────────────────────────────────
 
 
 def _read_text(text: str) -> Any:

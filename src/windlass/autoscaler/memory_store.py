@@ -32,18 +32,19 @@ MEMORY_KEY = "memory"
 GENERATION, HOLDER, PARTS, DIGEST = "generation", "holder", "parts", "digest"
 
 MAX_PART_BYTES = 900 * 1024
-"""A ConfigMap holds 1 MiB, and this is what it is filled with."""
+"""Maximum bytes per ConfigMap, below its limit of 1 MiB."""
 
 _WRITE_TIMEOUT_S = 5.0
-"""Nobody waits longer than this for memory to be written: pods wait for nodes."""
+"""Time limit of a write: pending pods wait for it."""
 
 _FORBIDDEN_GRACE_S = 30.0
-"""A right that is missing for so long is not on its way: an API server that has just started refuses for a moment."""
+"""Time after which a Forbidden response counts as permanent: an API server that has just started rejects for a
+moment."""
 
 _MAX_ATTEMPTS = 3
 
 _ENCODE_IN_THREAD_ABOVE = 2000
-"""Timers whose text takes long enough to make that the event loop should not wait for it."""
+"""Number of timers above which encoding runs in a thread, to keep the event loop responsive."""
 
 _CONFIG_MAPS = CONFIG_MAPS.untyped()
 
@@ -51,16 +52,16 @@ _log = logging.getLogger(__name__)
 
 
 class MemoryNotSaved(errors.WindlassError):
-    """Memory could not be written. What it speaks of must not be done."""
+    """Memory could not be written. Actions that depend on it must not be taken."""
 
 
 class MemoryConflict(errors.WindlassError):
-    """Another process has written memory since this one read it: it leads, and this one must not."""
+    """Another process has written memory since it was read: that process leads, and this one must stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class _StoredPart:
-    """What one ConfigMap says."""
+    """Content of one ConfigMap."""
 
     version: str
     generation: int = 0
@@ -71,43 +72,52 @@ class _StoredPart:
 
 
 class MemoryStore:
-    """Reads and writes the memory. Without a name it keeps nothing. `identity`: of the process that writes."""
+    """Reads and writes the memory. Without a name it stores nothing. `identity`: holder identity of this process."""
 
     def __init__(self, api: client.Client, namespace: str, name: str, identity: str = "") -> None:
         self._api, self._namespace, self._name, self._identity = api, namespace, name, identity
         self._written: durable_memory.DurableMemory | None = durable_memory.DurableMemory()
-        """What the server has; None: nobody knows."""
+        """Memory on the server; None if unknown."""
         self._generation = 0
-        self._before = ""
-        """Who wrote what was read: what it sent may still arrive."""
+        self._previous_holder = ""
+        """Holder of the memory that was read: its requests may still arrive."""
         self._versions: dict[str, str] = {}
-        """The resourceVersion of each ConfigMap, by its name; empty: there is none."""
-        self._filled: set[str] = set()
-        """Parts that hold something."""
+        """resourceVersion of each ConfigMap by name; empty: it does not exist."""
+        self._nonempty_parts: set[str] = set()
+        """Parts that are not empty."""
         self._writing = asyncio.Lock()
-        self._refused_at_s: float | None = None
+        self._forbidden_since_s: float | None = None
         self.size_bytes = 0
+
+    @property
+    def key(self) -> str:
+        """The first ConfigMap, as namespace/name."""
+        return f"{self._namespace}/{self._name}"
 
     # Reading
 
     async def read(self) -> loop_memory.LoopMemory:
-        """What was written last. KubeError if nobody knows."""
+        """Read the last memory. KubeError if the server does not answer."""
         if not self._name:
             return loop_memory.LoopMemory()
         try:
             head = await self._get_part(self._name)
             if head is None:
                 return loop_memory.LoopMemory()
-            self._generation, self._before = head.generation, head.holder
+            self._generation, self._previous_holder = head.generation, head.holder
             durable = self._written = memory_encoding.decode_memory(await self._join(head))
         except kube_errors.Forbidden as refused:
-            if not self._is_refused_for_good():
+            if not self._is_permanently_forbidden():
                 raise
-            _log.warning("memory is not kept, and a restart will forget timers and backoffs: %s", refused)
+            _log.warning(
+                "no permission for memory ConfigMap, timers and backoffs are lost at a restart: configmap=%s error=%s",
+                self.key,
+                refused,
+            )
             self._name = ""
             return loop_memory.LoopMemory()
         except errors.InvalidInput as error:
-            _log.warning("ConfigMap %s/%s: beginning anew: %s", self._namespace, self._name, error)
+            _log.warning("discarded unreadable memory: configmap=%s error=%s", self.key, error)
             self._written = None
             return loop_memory.LoopMemory()
         return loop_memory.LoopMemory(durable)
@@ -119,26 +129,28 @@ class MemoryStore:
         for name in self._names(head.generation, head.parts):
             part = await self._get_part(name)
             if part is None or part.generation != head.generation or isinstance(part.content, str):
-                raise errors.InvalidInput(f"ConfigMap {name} is no part of generation {head.generation}")
-            self._filled.add(name)
+                raise errors.InvalidInput(f"ConfigMap {name} is not a part of generation {head.generation}")
+            self._nonempty_parts.add(name)
             whole += part.content
         if hashlib.sha256(whole).hexdigest() != head.digest:
-            raise errors.InvalidInput(f"generation {head.generation} is not whole: its digest is another")
+            raise errors.InvalidInput(f"generation {head.generation} is incomplete: its digest differs")
         return whole
 
-    def _is_refused_for_good(self) -> bool:
-        """As by a role that names its ConfigMaps and was written for cluster-autoscaler, which has no memory."""
+    def _is_permanently_forbidden(self) -> bool:
+        """Whether a Forbidden response is permanent, as with a role written for Cluster Autoscaler, which stores no
+        memory.
+        """
         now_s = self._api.clock.monotonic_s()
-        self._refused_at_s = now_s if self._refused_at_s is None else self._refused_at_s
-        return now_s - self._refused_at_s >= _FORBIDDEN_GRACE_S
+        self._forbidden_since_s = now_s if self._forbidden_since_s is None else self._forbidden_since_s
+        return now_s - self._forbidden_since_s >= _FORBIDDEN_GRACE_S
 
     # Writing
 
     async def write(self, durable: durable_memory.DurableMemory) -> None:
-        """Write the memory if it has changed in anything but the number of loops.
+        """Write the memory if anything but the number of loops changed.
 
-        NotSaved if it could not be written, or nobody knows; Superseded if another process has written its own.
-        Calls are served in their order: what is newer must be given later.
+        MemoryNotSaved if it could not be written, or the outcome is unknown; MemoryConflict if another process has
+        written its own. Calls are serialized in order: callers pass newer memory later.
         """
         async with self._writing:
             if not self._name or (self._written is not None and equals_ignoring_loop(durable, self._written)):
@@ -166,7 +178,7 @@ class MemoryStore:
         generation = self._generation + 1
         said = {GENERATION: str(generation), HOLDER: self._identity}
         for name, chunk in zip(self._names(generation, len(chunks)), chunks[1:], strict=True):
-            self._filled.add(name)
+            self._nonempty_parts.add(name)
             await self._put(name, said, chunk)
         digest = hashlib.sha256(packed).hexdigest()
         await self._put(self._name, {**said, PARTS: str(len(chunks)), DIGEST: digest}, chunks[0])
@@ -175,18 +187,18 @@ class MemoryStore:
             await self._empty_parts(said)
 
     async def _empty_parts(self, said: dict[str, str]) -> None:
-        """What is in other parts is of no use any more. That they could not be emptied is no failure."""
-        while self._filled:
+        """Empty parts that are no longer used. A failure to do so is ignored."""
+        while self._nonempty_parts:
             with contextlib.suppress(kube_errors.KubeError):
-                await self._put(self._filled.pop(), said, b"")
+                await self._put(self._nonempty_parts.pop(), said, b"")
 
     def _names(self, generation: int, parts: int) -> Sequence[str]:
-        """Where the parts of a generation are, but for the first."""
+        """Return the names of a generation's parts except the first."""
         first = (MAX_CONFIG_MAPS - 1) * (generation % 2)
         return part_names(self._name)[first : first + parts - 1]
 
     async def _put(self, name: str, said: dict[str, str], content: bytes) -> None:
-        """Write one ConfigMap over the one that was seen last, and over none that another process wrote."""
+        """Write one ConfigMap over the version that was read last, and never over that of another process."""
         if name not in self._versions:
             await self._check_owner(name)
         for _ in range(_MAX_ATTEMPTS - 1):
@@ -194,9 +206,9 @@ class MemoryStore:
                 await self._send(name, said, content)
                 return
             except (kube_errors.Conflict, kube_errors.NotFound):
-                found = await self._check_owner(name)
-                if found is not None and _matches_sent(found, said, content):
-                    return  # and the answer was lost
+                stored_part = await self._check_owner(name)
+                if stored_part is not None and _matches_sent(stored_part, said, content):
+                    return  # the response was lost, the write succeeded
         await self._send(name, said, content)
 
     async def _send(self, name: str, said: dict[str, str], content: bytes) -> None:
@@ -217,17 +229,17 @@ class MemoryStore:
             self._versions[name] = _read_version(written)
 
     async def _check_owner(self, name: str) -> _StoredPart | None:
-        """What is there and may be replaced: what a process before this one wrote, and no later one."""
-        found = await self._get_part(name)
-        if found is not None and found.holder not in ("", self._identity, self._before):
+        """Return the current ConfigMap if it may be replaced: written by an earlier process, not by a later one."""
+        stored_part = await self._get_part(name)
+        if stored_part is not None and stored_part.holder not in ("", self._identity, self._previous_holder):
             del self._versions[name]
             raise MemoryConflict(
-                f"ConfigMap {self._namespace}/{name}: {found.holder} has written memory meanwhile: it leads now"
+                f"ConfigMap {self._namespace}/{name}: {stored_part.holder} has written memory meanwhile: it leads now"
             )
-        return found
+        return stored_part
 
     async def _get_part(self, name: str) -> _StoredPart | None:
-        """What is there; None: nothing."""
+        """Return the current ConfigMap; None if it does not exist."""
         try:
             with _translate_errors("GET", name):
                 stored = _parse_part(await self._api.get(_CONFIG_MAPS, name, self._namespace))
@@ -238,13 +250,17 @@ class MemoryStore:
         return stored
 
 
-def _matches_sent(found: _StoredPart, said: dict[str, str], content: bytes) -> bool:
-    return (str(found.generation), found.holder, found.content) == (said[GENERATION], said[HOLDER], content)
+def _matches_sent(stored_part: _StoredPart, said: dict[str, str], content: bytes) -> bool:
+    return (str(stored_part.generation), stored_part.holder, stored_part.content) == (
+        said[GENERATION],
+        said[HOLDER],
+        content,
+    )
 
 
 @contextlib.contextmanager
 def _translate_errors(verb: str, name: str) -> Iterator[None]:
-    """An answer that is no ConfigMap, such as the page of a proxy, says nothing of the one that is there."""
+    """Translate a response that is not a ConfigMap, such as a proxy's error page, to an error."""
     try:
         yield
     except (errors.InvalidObject, LookupError, TypeError, AttributeError) as error:
@@ -259,7 +275,7 @@ def _read_version(found: Unstructured) -> str:
 
 
 def _parse_part(found: Unstructured) -> _StoredPart:
-    """What others made of a ConfigMap counts as nothing said: it is written over."""
+    """Parse one ConfigMap. Foreign content counts as empty and is overwritten."""
     version = _read_version(found)
     said, content = found.get("data") or {}, (found.get("binaryData") or {}).get(MEMORY_KEY)
     if content is None:
@@ -274,30 +290,30 @@ def _parse_part(found: Unstructured) -> _StoredPart:
 
 
 def _format_write_error(namespace: str, name: str, error: BaseException) -> str:
-    hint = "make room for it there"
+    hint = "free space in this ConfigMap"
     if isinstance(error, kube_errors.Forbidden):
         hint = "grant create on configmaps, and get and update on this one and its parts, or raise the quota"
     elif isinstance(error, kube_errors.ConnectionLost | kube_errors.ServerError | TimeoutError):
-        hint = "it is tried again with the next loop"
+        hint = "the next loop retries"
     return (
-        f"memory is not saved in ConfigMap {namespace}/{name}, and nothing is done that is not saved ({hint}; "
-        f"--memory-config-map= keeps none): {error}"
+        f"memory is not saved in ConfigMap {namespace}/{name}; actions that depend on it are skipped ({hint}; "
+        f"--memory-config-map= disables it): {error}"
     )
 
 
-def equals_ignoring_loop(one: durable_memory.DurableMemory, other: durable_memory.DurableMemory) -> bool:
-    """Equal, but for how many loops there were. The first loop is another matter: it cleans up."""
-    if one is other:
+def equals_ignoring_loop(durable: durable_memory.DurableMemory, other: durable_memory.DurableMemory) -> bool:
+    """Whether two memories are equal except for the number of loops. The first loop differs: it cleans up."""
+    if durable is other:
         return True
-    if (one.loop == 0) != (other.loop == 0):
+    if (durable.loop == 0) != (other.loop == 0):
         return False
-    return durable_memory.ignore_loop_count(one) == durable_memory.ignore_loop_count(other)
+    return durable_memory.ignore_loop_count(durable) == durable_memory.ignore_loop_count(other)
 
 
 MAX_CONFIG_MAPS = 4
-"""The first one included; each name must be in the role of whoever writes."""
+"""Maximum number of ConfigMaps, the first included; the role of the process must list each name."""
 
 
 def part_names(first: str) -> tuple[str, ...]:
-    """The ConfigMaps that a large memory takes besides the first: those of even generations, then those of odd ones."""
+    """Names of the ConfigMaps of a large memory besides the first: those of even generations, then of odd ones."""
     return tuple(f"{first}-{number}" for number in range(1, 2 * MAX_CONFIG_MAPS - 1))

@@ -25,7 +25,7 @@ _FORMAT = "a YAML mapping of whole numbers to lists of regular expressions"
 
 
 def read_config_map(namespace: str, data: Mapping[str, str]) -> tuple[priority.PriorityRule, ...]:
-    """The rules in the data of the ConfigMap. InvalidObject if they cannot be used."""
+    """Read the rules from the data of the ConfigMap. InvalidObject if they are invalid."""
     found = f"{namespace}/{options.PRIORITY_CONFIG_MAP}"
     if PRIORITIES_KEY not in data:
         raise InvalidObject("ConfigMap", found, "data", sorted(data), f"the key {PRIORITIES_KEY}")
@@ -38,7 +38,7 @@ def read_config_map(namespace: str, data: Mapping[str, str]) -> tuple[priority.P
 
 
 def parse_priorities(text: str) -> tuple[priority.PriorityRule, ...]:
-    """The rules that a text spells. InvalidInput says what is wrong with it."""
+    """Parse the rules. InvalidInput says what is wrong."""
     if not text:
         raise InvalidInput(f"it is empty, expected {_FORMAT}")
     try:

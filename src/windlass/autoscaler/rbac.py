@@ -40,25 +40,25 @@ OBSERVER_RULES = (
         "where devices let pods run",
     ),
 )
-"""What a decision looks at, but for the node groups."""
+"""Rules to observe the workload cluster, except node groups."""
 
 ACTUATOR_RULES = (
     PolicyRule("", ("nodes",), ("get", "update"), "taints, and the cordon, of nodes that are to go"),
     PolicyRule("", ("pods/eviction",), ("create",), "draining a node, with the budgets' consent"),
     PolicyRule("", ("events",), ("create", "patch"), "what was done and why, told of pods and nodes"),
 )
-"""What is done in the cluster. Nodes and Machines are deleted by their own controllers."""
+"""Rules to act on the workload cluster. Controllers delete Nodes and Machines."""
 
 
 def memory_config_maps() -> tuple[str, ...]:
-    """Where memory is kept; all but the first are for clusters with some 100,000 timers."""
+    """Names of the memory ConfigMaps; all but the first are for clusters with some 100,000 timers."""
     return (_OBJECTS.memory_config_map, *memory_store.part_names(_OBJECTS.memory_config_map))
 
 
 def own_objects_grant(
     namespace: str, lease: str = process_options.LeaderElectionOptions().leader_elect_resource_name
 ) -> RoleGrant:
-    """What is done to objects of its own, by the names that flags give them unless told otherwise."""
+    """Rules for windlass's own objects, by their default names or those of flags."""
     maps = ("configmaps",)
     told, kept = _OBJECTS.status_config_map_name, memory_config_maps()
     rules = (
@@ -70,14 +70,14 @@ def own_objects_grant(
 
 
 def base_rules(namespace: str) -> tuple[tuple[PolicyRule, ...], tuple[PolicyRule, ...]]:
-    """All that an autoscaler on one cluster takes without options: in the cluster, and in its own namespace."""
+    """Rules of an autoscaler on one cluster without optional features: cluster-wide, and in its own namespace."""
     return (*OBSERVER_RULES, *ACTUATOR_RULES, *provider.READ_RULES, *provider.scale_rules()), own_objects_grant(
         namespace
     ).rules
 
 
 def priority_expander_grant(namespace: str) -> RoleGrant:
-    """What --expander=priority reads."""
+    """Rules to read the ConfigMap of --expander=priority."""
     return RoleGrant(
         (PolicyRule("", ("configmaps",), READ, "the priorities of groups", (options.PRIORITY_CONFIG_MAP,)),), namespace
     )

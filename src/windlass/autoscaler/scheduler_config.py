@@ -1,7 +1,7 @@
 """kube-scheduler configuration: its release, and which filters of its profile apply with which arguments.
 
-Reads --scheduler-config-file as kube-scheduler does: one profile, its plugins by extension point, and the arguments
-that change filters. The release is --kube-scheduler-version or that of the API server.
+Reads --scheduler-config-file like kube-scheduler: one profile, its plugins by extension point, and the arguments that
+change filters. The release is --kube-scheduler-version or that of the API server.
 """
 
 import logging
@@ -23,7 +23,7 @@ from windlass.kube.models import kubescheduler
 _log = logging.getLogger(__name__)
 
 _VERSION_RETRY_S = 2.0
-"""How long an API server that does not answer is left alone."""
+"""Retry interval for an API server that does not answer."""
 
 
 class _ServerVersion(msgspec.Struct):
@@ -32,14 +32,14 @@ class _ServerVersion(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRelease:
-    """What the user says of the scheduler."""
+    """Release and feature gates as flags give them."""
 
     version: str = ""
-    """Empty: the API server is asked."""
+    """Empty: use the version of the API server."""
     gates: Mapping[str, bool] = field(default_factory=dict)
 
     def resolve(self, server_version: str) -> scheduler_releases.SchedulerRelease:
-        """The release, with its gates, for a server that says that it is of this version."""
+        """Return the release, with its feature gates, for a server of this version."""
         release = scheduler_releases.KNOWN_RELEASES.get(self.version) or scheduler_releases.nearest_release(
             server_version
         )
@@ -49,29 +49,31 @@ class SchedulerRelease:
 async def find_scheduler_release(
     api: client.Client, choice: SchedulerRelease, report: Callable[[kube_errors.KubeError], None]
 ) -> scheduler_releases.SchedulerRelease:
-    """The release whose filters hold. Waits for the API server where that must be asked, and reports why it does."""
+    """Return the scheduler release. Waits for the API server if its version is needed, and reports errors."""
     server_version = "" if choice.version else await _get_server_version(api, report)
     release = choice.resolve(server_version)
     _log.info(
-        "applying the filters of kube-scheduler: release=%s server=%s", release.version, server_version or "not asked"
+        "applying kube-scheduler filters: release=%s server_version=%s", release.version, server_version or "unknown"
     )
     for gate in choice.gates:
         if gate in scheduler_releases.FEATURE_GATES and not scheduler_releases.gate_has_effect(gate, release):
-            _log.warning("--feature-gates: gate=%s has no effect in release=%s", gate, release.version)
+            _log.warning("feature gate has no effect: gate=%s release=%s", gate, release.version)
     return release
 
 
 async def _get_server_version(api: client.Client, report: Callable[[kube_errors.KubeError], None]) -> str:
-    """The version that the API server tells. One that tells none is taken for the oldest that is known."""
+    """Return the version of the API server; empty if it does not report one, which selects the oldest supported
+    release.
+    """
     request = transport.Request("GET", "/version", headers={"accept": "application/json"})
     while True:
         try:
             return msgspec.json.decode(await api.call(request), type=_ServerVersion).git_version
         except (kube_errors.Forbidden, kube_errors.NotFound, msgspec.MsgspecError) as error:
-            _log.warning("cannot read the version of the API server: %s", error)
+            _log.warning("failed to read API server version: error=%s", error)
             return ""
         except kube_errors.KubeError as error:
-            _log.warning("cannot read the version of the API server, retrying in %gs: %s", _VERSION_RETRY_S, error)
+            _log.warning("failed to read API server version: retry_s=%g error=%s", _VERSION_RETRY_S, error)
             report(error)
         await api.clock.sleep(_VERSION_RETRY_S)
 
@@ -84,25 +86,25 @@ DEFAULT_PLUGINS = (
     "InterPodAffinity", "DynamicResources", "DefaultPreemption", "NodeResourcesBalancedAllocation", "ImageLocality",
     "DefaultBinder", "NodeDeclaredFeatures",
 )  # fmt: skip
-"""On unless a profile says otherwise."""
+"""Plugins that are enabled by default."""
 
 KNOWN_PLUGINS = (*DEFAULT_PLUGINS, "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
-"""All that kube-scheduler 1.36 has."""
+"""All plugins of kube-scheduler 1.36."""
 
 _REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-"""Plugins of former versions: files that disable them are still about."""
+"""Plugins of former releases, which existing files still disable."""
 
 _FILTER_ONLY = frozenset(("NodeUnschedulable", "NodeName", "TaintToleration"))
-"""They have no preFilter."""
+"""Plugins without a preFilter."""
 
 _STATEFUL_PREFILTERS = frozenset(
     ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "NodeDeclaredFeatures", "VolumeBinding",
      "VolumeRestrictions", "DynamicResources")
 )  # fmt: skip
-"""Their filter fails for every pod without what their preFilter prepares."""
+"""Plugins whose filter fails for every pod without its preFilter."""
 
 _REJECTING_PREFILTERS = frozenset(("NodeAffinity", "VolumeBinding", "VolumeRestrictions", "VolumeZone"))
-"""Their preFilter refuses pods, or nodes, on its own."""
+"""Plugins whose preFilter rejects pods or nodes."""
 
 _PREFILTERS = _STATEFUL_PREFILTERS | _REJECTING_PREFILTERS | {"NodeVolumeLimits"}
 
@@ -114,13 +116,15 @@ _EXTENSION_POINTS = {
     "queueSort": frozenset(("PrioritySort",)),
     "bind": frozenset(("DefaultBinder",)),
 }
-"""The plugins that have something to do at a point."""
+"""Plugins by extension point."""
 
 
 def read_disabled(plugins: kubescheduler.Plugins, at: str) -> frozenset[str]:
-    """Names of the plugins that do not filter. InvalidField if that cannot be said, or kube-scheduler would refuse."""
-    for name, chosen in _by_point(plugins).items():
-        _check_plugin_names(chosen, name, f"{at}.{name}")
+    """Return the names of disabled filter plugins. InvalidField for a configuration that kube-scheduler rejects, or
+    that cannot be represented.
+    """
+    for name, plugin_set in _by_point(plugins).items():
+        _check_plugin_names(plugin_set, name, f"{at}.{name}")
     for name in ("queueSort", "bind"):
         if not _enabled_plugins(plugins, name):
             (needed,) = _EXTENSION_POINTS[name]
@@ -143,30 +147,30 @@ def _by_point(plugins: kubescheduler.Plugins) -> dict[str, kubescheduler.PluginS
     return {encoded: chosen for encoded, chosen in found if chosen is not None}
 
 
-def _check_plugin_names(chosen: kubescheduler.PluginSet, point: str, at: str) -> None:
-    """Every plugin is known and has something to do at the point; none is enabled twice."""
+def _check_plugin_names(plugin_set: kubescheduler.PluginSet, point: str, at: str) -> None:
+    """Check that every plugin is known and implements the extension point, and none is enabled twice."""
     usable = tuple(sorted(_EXTENSION_POINTS.get(point, KNOWN_PLUGINS)))
-    names = _plugin_names(chosen.enabled)
+    names = _plugin_names(plugin_set.enabled)
     for i, name in enumerate(names):
         fields.read_enum(name, usable, f"{at}.enabled[{i}].name")
         if name in names[:i]:
             raise fields.InvalidField(f"{at}.enabled[{i}].name", name, "each plugin once")
-    for i, name in enumerate(_plugin_names(chosen.disabled)):
+    for i, name in enumerate(_plugin_names(plugin_set.disabled)):
         if name not in _REMOVED_PLUGINS:
             fields.read_enum(name, (*sorted(KNOWN_PLUGINS), ALL_PLUGINS), f"{at}.disabled[{i}].name")
 
 
 def _enabled_plugins(plugins: kubescheduler.Plugins, point: str) -> frozenset[str]:
-    """The plugins that work at a point."""
-    chosen = _by_point(plugins)
+    """Return the plugins that are enabled at an extension point."""
+    plugin_sets = _by_point(plugins)
     nothing = kubescheduler.PluginSet()
-    everywhere, here = chosen.get("multiPoint", nothing), chosen.get(point, nothing)
+    everywhere, here = plugin_sets.get("multiPoint", nothing), plugin_sets.get(point, nothing)
     common = _without_disabled(DEFAULT_PLUGINS, everywhere) | set(_plugin_names(everywhere.enabled))
     return _EXTENSION_POINTS[point] & (_without_disabled(common, here) | set(_plugin_names(here.enabled)))
 
 
-def _without_disabled(names: Sequence[str] | set[str], chosen: kubescheduler.PluginSet) -> set[str]:
-    disabled = _plugin_names(chosen.disabled)
+def _without_disabled(names: Sequence[str] | set[str], plugin_set: kubescheduler.PluginSet) -> set[str]:
+    disabled = _plugin_names(plugin_set.disabled)
     return set() if ALL_PLUGINS in disabled else set(names) - set(disabled)
 
 
@@ -179,7 +183,7 @@ _QUALIFIED_NAME = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 PluginArgs = dict[str, tuple[kubescheduler.Args, str]]
-"""Arguments by plugin, each with the path at which they are."""
+"""Arguments by plugin, each with its path in the file."""
 
 ArgsOf = TypeVar("ArgsOf", bound=kubescheduler.Args)
 
@@ -187,9 +191,9 @@ ArgsOf = TypeVar("ArgsOf", bound=kubescheduler.Args)
 def read_plugin_args(
     configs: Sequence[kubescheduler.PluginConfig], at: str, disabled: frozenset[str]
 ) -> settings.FilterConfig:
-    """What a profile's pluginConfig says to those filters that it does not disable.
+    """Read the arguments of enabled filter plugins from a profile's pluginConfig.
 
-    InvalidField if it cannot be honoured.
+    InvalidField for arguments that are not supported.
     """
     given = _decode_args(configs, at)
     spread, path = _args_of(given, "PodTopologySpread", kubescheduler.PodTopologySpreadArgs)
@@ -207,7 +211,7 @@ def read_plugin_args(
 
 
 def _read_timeout(args: kubescheduler.DynamicResourcesArgs, at: str) -> float:
-    """DynamicResources.bindingTimeout."""
+    """Read DynamicResources.bindingTimeout."""
     if args.binding_timeout is None:
         return settings.DEFAULT_FILTER_CONFIG.binding_timeout_s
     try:
@@ -220,24 +224,26 @@ def _read_timeout(args: kubescheduler.DynamicResourcesArgs, at: str) -> float:
 
 
 def _decode_args(configs: Sequence[kubescheduler.PluginConfig], at: str) -> PluginArgs:
-    """The arguments given to each plugin, each plugin once and with arguments of its own kind."""
+    """Decode the arguments of each plugin; each plugin once, with arguments of its own kind."""
     given: PluginArgs = {}
-    for i, one in enumerate(configs):
-        fields.read_enum(one.name, tuple(sorted(KNOWN_PLUGINS)), f"{at}[{i}].name")
-        if one.name in given:
-            raise fields.InvalidField(f"{at}[{i}].name", one.name, "each plugin once")
+    for i, plugin_config in enumerate(configs):
+        fields.read_enum(plugin_config.name, tuple(sorted(KNOWN_PLUGINS)), f"{at}[{i}].name")
+        if plugin_config.name in given:
+            raise fields.InvalidField(f"{at}[{i}].name", plugin_config.name, "each plugin once")
         path = f"{at}[{i}].args"
-        if bytes(one.args) == b"null":
-            given[one.name] = kubescheduler.ARGS.get(one.name, kubescheduler.Args)(), path
+        if bytes(plugin_config.args) == b"null":
+            given[plugin_config.name] = kubescheduler.ARGS.get(plugin_config.name, kubescheduler.Args)(), path
             continue
-        if one.name not in kubescheduler.ARGS:
-            raise fields.InvalidField(path, bytes(one.args).decode(), f"nothing: {one.name} takes no arguments")
-        args = yaml_documents.decode_strict(one.args, kubescheduler.ARGS[one.name], path)
+        if plugin_config.name not in kubescheduler.ARGS:
+            raise fields.InvalidField(
+                path, bytes(plugin_config.args).decode(), f"nothing: {plugin_config.name} takes no arguments"
+            )
+        args = yaml_documents.decode_strict(plugin_config.args, kubescheduler.ARGS[plugin_config.name], path)
         fields.read_enum(
             args.api_version or kubescheduler.API_VERSION, (kubescheduler.API_VERSION,), f"{path}.apiVersion"
         )
-        fields.read_enum(args.kind or f"{one.name}Args", (f"{one.name}Args",), f"{path}.kind")
-        given[one.name] = args, path
+        fields.read_enum(args.kind or f"{plugin_config.name}Args", (f"{plugin_config.name}Args",), f"{path}.kind")
+        given[plugin_config.name] = args, path
     return given
 
 
@@ -247,14 +253,14 @@ def _args_of(given: PluginArgs, plugin: str, kind: type[ArgsOf]) -> tuple[ArgsOf
 
 
 def _read_added_affinity(args: kubescheduler.NodeAffinityArgs, at: str) -> selectors.NodeSelector | None:
-    """NodeAffinity.addedAffinity; what it merely prefers is no matter of filters."""
+    """Read NodeAffinity.addedAffinity; preferred terms do not affect filters."""
     added = args.added_affinity
     required = added.required_during_scheduling_ignored_during_execution if added else None
     return kube_selectors.parse_node_selector(required, f"{at}.addedAffinity.{_REQUIRED}")
 
 
 def _read_ignored_resources(args: kubescheduler.NodeResourcesFitArgs, at: str) -> tuple[frozenset[str], frozenset[str]]:
-    """NodeResourcesFit.ignoredResources and ignoredResourceGroups."""
+    """Read NodeResourcesFit.ignoredResources and ignoredResourceGroups."""
     for i, name in enumerate(args.ignored_resources or ()):
         if not _QUALIFIED_NAME.fullmatch(name):
             raise fields.InvalidField(f"{at}.ignoredResources[{i}]", name, "a name such as example.com/gpu")
@@ -278,9 +284,9 @@ def _check_defaulting(args: kubescheduler.PodTopologySpreadArgs, at: str) -> Non
 
 
 def _check_constraint(constraint: kubescheduler.SpreadConstraint, at: str, filters: bool) -> None:
-    """A default that only prefers is no matter of filters; one that refuses cannot be honoured yet.
+    """Check a default constraint: soft ones do not affect filters, hard ones are not supported.
 
-    Whom it counts depends on the Services and controllers that select a pod, which the engine does not know.
+    Hard ones depend on the Services and controllers that select a pod, which the engine does not know.
     """
     if (constraint.max_skew or 0) < 1:
         raise fields.InvalidField(f"{at}.maxSkew", constraint.max_skew, "1 or more")
@@ -300,7 +306,7 @@ _PROFILE_FIELD = "profiles[0]"
 
 @dataclass(frozen=True, slots=True)
 class SchedulerProfile:
-    """The pods that the profile is for, by `spec.schedulerName`, and how they are filtered."""
+    """A profile: the pods that it applies to, by `spec.schedulerName`, and its filter configuration."""
 
     scheduler_name: str = "default-scheduler"
     filters: settings.FilterConfig = settings.DEFAULT_FILTER_CONFIG
@@ -310,7 +316,7 @@ DEFAULT_PROFILE = SchedulerProfile()
 
 
 def load_profile(path: Path) -> SchedulerProfile:
-    """The profile in a file. InvalidInput if it cannot be used: where, what was found, what is accepted."""
+    """Load the profile of a file. InvalidInput says where, what was found and what is accepted."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -319,32 +325,48 @@ def load_profile(path: Path) -> SchedulerProfile:
 
 
 def parse_profile(text: bytes | str, source: str) -> SchedulerProfile:
-    """The profile that a text spells, in YAML or JSON; `source` names it in errors."""
+    """Parse a profile in YAML or JSON; `source` names it in errors."""
     documents = list(yaml_documents.read_documents(text, source, strict=True))
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise errors.InvalidInput(f"{source}: expected one {kubescheduler.KIND}, found {len(documents)} documents")
     try:
-        found = yaml_documents.decode_strict(scheme.as_json(documents[0]), kubescheduler.KubeSchedulerConfiguration)
-        _check_configuration(found)
-        return _read_profile(found.profiles[0] if found.profiles else kubescheduler.Profile())
+        kube_scheduler_configuration = yaml_documents.decode_strict(
+            scheme.as_json(documents[0]), kubescheduler.KubeSchedulerConfiguration
+        )
+        _check_configuration(kube_scheduler_configuration)
+        return _read_profile(
+            kube_scheduler_configuration.profiles[0]
+            if kube_scheduler_configuration.profiles
+            else kubescheduler.Profile()
+        )
     except fields.InvalidField as error:
         raise errors.InvalidInput(f"{source}: {error}") from error
     except errors.InvalidObject as error:
         raise errors.InvalidInput(f"{source}: found {error.found!r}, expected {error.accepted}") from error
 
 
-def _check_configuration(found: kubescheduler.KubeSchedulerConfiguration) -> None:
-    """What kube-scheduler insists on, whatever the profile says."""
-    fields.read_enum(found.api_version, (kubescheduler.API_VERSION,), "apiVersion")
-    fields.read_enum(found.kind, (kubescheduler.KIND,), "kind")
-    if found.profiles and len(found.profiles) > 1:
-        names = [profile.scheduler_name for profile in found.profiles]
+def _check_configuration(kube_scheduler_configuration: kubescheduler.KubeSchedulerConfiguration) -> None:
+    """Check what kube-scheduler requires in any configuration."""
+    fields.read_enum(kube_scheduler_configuration.api_version, (kubescheduler.API_VERSION,), "apiVersion")
+    fields.read_enum(kube_scheduler_configuration.kind, (kubescheduler.KIND,), "kind")
+    if kube_scheduler_configuration.profiles and len(kube_scheduler_configuration.profiles) > 1:
+        names = [profile.scheduler_name for profile in kube_scheduler_configuration.profiles]
         raise fields.InvalidField("profiles", names, "exactly one profile")
-    first_s = 1 if found.pod_initial_backoff_seconds is None else found.pod_initial_backoff_seconds
-    last_s = 10 if found.pod_max_backoff_seconds is None else found.pod_max_backoff_seconds
-    burst = found.client_connection.burst if found.client_connection else None
-    _check_range(found.parallelism, 1, None, "parallelism")
-    _check_range(found.percentage_of_nodes_to_score, 0, 100, "percentageOfNodesToScore")
+    first_s = (
+        1
+        if kube_scheduler_configuration.pod_initial_backoff_seconds is None
+        else kube_scheduler_configuration.pod_initial_backoff_seconds
+    )
+    last_s = (
+        10
+        if kube_scheduler_configuration.pod_max_backoff_seconds is None
+        else kube_scheduler_configuration.pod_max_backoff_seconds
+    )
+    burst = (
+        kube_scheduler_configuration.client_connection.burst if kube_scheduler_configuration.client_connection else None
+    )
+    _check_range(kube_scheduler_configuration.parallelism, 1, None, "parallelism")
+    _check_range(kube_scheduler_configuration.percentage_of_nodes_to_score, 0, 100, "percentageOfNodesToScore")
     _check_range(first_s, 1, None, "podInitialBackoffSeconds")
     _check_range(last_s, first_s, None, "podMaxBackoffSeconds")
     _check_range(burst, 0, None, "clientConnection.burst")

@@ -1,6 +1,6 @@
 """Shadow actions: what the other autoscaler did, and what windlass would have done.
 
-Observed actions are the difference of two observations, with reasons from the other autoscaler's events. Proposed
+Observed actions are the difference between two observations, with reasons from the other autoscaler's events. Proposed
 actions come from the plan, and reasons for inaction from the decision record.
 """
 
@@ -23,7 +23,7 @@ _STEP = re.compile(r"\{(?P<group>\S+) (?P<from>[0-9]{1,18})->(?P<to>[0-9]{1,18})
 
 @dataclass(frozen=True, slots=True)
 class ObservedResize:
-    """A group was given another size."""
+    """The target size of a group changed."""
 
     group: str
     from_size: int
@@ -33,7 +33,7 @@ class ObservedResize:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRemoval:
-    """A node was marked to be deleted."""
+    """A node was tainted for deletion."""
 
     node: str
     group: str
@@ -45,46 +45,46 @@ ObservedAction: TypeAlias = ObservedResize | ObservedRemoval
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerEvent:
-    """An event of the other's: what it says about a pod or a node."""
+    """An event of the other autoscaler about a pod or a node."""
 
     about: str
-    """`namespace/name` of a pod, or the name of a node."""
+    """`namespace/name` of a pod, or name of a node."""
     reason: str
     message: str
 
     @property
     def steps(self) -> dict[str, tuple[int, int]]:
-        """The groups that a scale-up raised, from and to which size."""
+        """Groups of a scale-up, with old and new size."""
         found = _STEP.finditer(self.message) if self.reason == "TriggeredScaleUp" else ()
-        return {each["group"]: (int(each["from"]), int(each["to"])) for each in found}
+        return {item["group"]: (int(item["from"]), int(item["to"])) for item in found}
 
 
 @dataclass(frozen=True, slots=True)
 class ActionBaseline:
-    """What one look remembers for the next."""
+    """State of one observation, kept for the next comparison."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Target size by group."""
     marked: frozenset[str] = frozenset()
 
 
-def take_baseline(seen: Observation) -> ActionBaseline:
-    """What there is to be compared with the next time."""
-    marked = frozenset(node.name for node in seen.nodes if taints.has_taint(node, taints.TO_BE_DELETED_KEY))
-    return ActionBaseline({group.id: group.target_size for group in seen.groups}, marked)
+def take_baseline(observation: Observation) -> ActionBaseline:
+    """Return the baseline of the next comparison."""
+    marked = frozenset(node.name for node in observation.nodes if taints.has_taint(node, taints.TO_BE_DELETED_KEY))
+    return ActionBaseline({group.id: group.target_size for group in observation.groups}, marked)
 
 
-def find_observed_actions(before: ActionBaseline, seen: Observation, now_s: float) -> tuple[ObservedAction, ...]:
-    """What was done since. A group that appears was not resized."""
-    group_of = seen.group_of_nodes()
+def find_observed_actions(before: ActionBaseline, observation: Observation, now_s: float) -> tuple[ObservedAction, ...]:
+    """Return actions since the baseline. A new group does not count as resized."""
+    group_of = observation.group_of_nodes()
     resized = [
         ObservedResize(group.id, before.sizes[group.id], group.target_size, now_s)
-        for group in seen.groups
+        for group in observation.groups
         if before.sizes.get(group.id, group.target_size) != group.target_size
     ]
     marked = [
         ObservedRemoval(node.name, group_of[node.name].id, taints.marked_at_s(node, taints.TO_BE_DELETED_KEY) or now_s)
-        for node in seen.nodes
+        for node in observation.nodes
         if node.name in group_of and node.name not in before.marked and taints.has_taint(node, taints.TO_BE_DELETED_KEY)
     ]
     return (*resized, *marked)
@@ -96,19 +96,19 @@ _EVENT_SELECTION = request_builders.ListOptions(fields=f"source={COMPONENT}")
 
 
 class EventListener(Protocol):
-    """Who wants to hear."""
+    """Receives events of the other autoscaler."""
 
-    def on_event(self, said: AutoscalerEvent) -> None:
-        """An event of the other's, perhaps again."""
+    def on_event(self, autoscaler_event: AutoscalerEvent) -> None:
+        """Handle an event, possibly a repeated one."""
 
 
 async def watch_events(api: client.Client, to: EventListener) -> None:
-    """Hand on every event of the other's, until cancelled. Without the right to read them nothing is heard."""
+    """Watch events of the other autoscaler until cancelled. Without permission to read events it receives none."""
     await informers.Informer(api, resources.EVENTS, _EventSink(to), _EVENT_SELECTION).run()
 
 
 class _EventSink:
-    """A sink that keeps nothing."""
+    """A sink that passes events on and stores nothing."""
 
     def __init__(self, to: EventListener) -> None:
         self._to = to
@@ -116,15 +116,15 @@ class _EventSink:
     def begin(self) -> None:
         pass
 
-    def put(self, metadata: meta.ObjectMeta, found: core.Event) -> None:
-        component = found.source.component if found.source is not None else None
-        about = found.involved_object
-        if about is None or not about.name or COMPONENT not in (component, found.reporting_component):
+    def put(self, metadata: meta.ObjectMeta, event: core.Event) -> None:
+        component = event.source.component if event.source is not None else None
+        about = event.involved_object
+        if about is None or not about.name or COMPONENT not in (component, event.reporting_component):
             return
         name = f"{about.namespace or metadata.namespace}/{about.name}" if about.kind == "Pod" else about.name
-        self._to.on_event(AutoscalerEvent(name, found.reason or "", found.message or ""))
+        self._to.on_event(AutoscalerEvent(name, event.reason or "", event.message or ""))
 
-    def set_aside(self, found: resources.Unreadable[core.Event]) -> None:
+    def set_aside(self, unreadable: resources.Unreadable[core.Event]) -> None:
         pass
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
@@ -135,12 +135,12 @@ class _EventSink:
 
 
 _MAX_PODS_NAMED = 3
-"""Pods told by name before the rest is counted."""
+"""Maximum number of pods listed by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedResize:
-    """Raise a group."""
+    """A proposed resize of a group."""
 
     group: str
     from_size: int
@@ -148,12 +148,12 @@ class ProposedResize:
     at_s: float
     why: str = ""
     pods: tuple[str, ...] = ()
-    """For whom, as namespace/name."""
+    """The pods that triggered it, as namespace/name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedRemoval:
-    """Empty a node and delete it."""
+    """A proposed drain and deletion of a node."""
 
     node: str
     group: str
@@ -166,14 +166,14 @@ ProposedAction: TypeAlias = ProposedResize | ProposedRemoval
 
 @dataclass(frozen=True, slots=True)
 class InactionReasons:
-    """Why we would not do what we do not wish."""
+    """Reasons why windlass proposes no action."""
 
     groups: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, str] = field(default_factory=dict)
     up: str = ""
-    """For a group of which nothing is said."""
+    """For groups without a reason of their own."""
     down: str = ""
-    """For a node of which nothing is said."""
+    """For nodes without a reason of their own."""
 
     def of_group(self, group: str) -> str:
         return self.groups.get(group, self.up)
@@ -182,15 +182,15 @@ class InactionReasons:
         return self.nodes.get(node, self.down)
 
 
-def find_proposed_actions(seen: Observation, decision: Decision, now_s: float) -> tuple[ProposedAction, ...]:
-    """What the plan would change: sizes that grow, and nodes that go."""
+def find_proposed_actions(observation: Observation, decision: Decision, now_s: float) -> tuple[ProposedAction, ...]:
+    """Return proposed actions of a plan: resizes that grow a group, and node deletions."""
     wishes: list[ProposedAction] = []
     since = decision.memory.durable.scale_down.since
-    for one in decision.plan:
-        match one:
+    for instruction in decision.plan:
+        match instruction:
             case plan.Resize(group, from_size, to_size):
                 proposal = _find_proposal(group, decision.story.scale_ups)
-                pods = seen.snapshot.pods.keys(proposal.helped) if proposal else ()
+                pods = observation.snapshot.pods.keys(proposal.helped) if proposal else ()
                 wishes.append(ProposedResize(group, from_size, to_size, now_s, _describe_growth(proposal, pods), pods))
             case plan.Drain(node, group, evict):
                 pods_told = f"its {len(evict)} pods fit elsewhere" if evict else "it is empty"
@@ -203,14 +203,16 @@ def find_proposed_actions(seen: Observation, decision: Decision, now_s: float) -
 
 
 def find_inaction_reasons(decision: Decision) -> InactionReasons:
-    """What the story says about what is not in the plan."""
+    """Return the decision record's reasons for what is not in the plan."""
     story = decision.story
     groups = {group: "; ".join(reasons) for proposal in story.scale_ups for group, reasons in proposal.skipped.items()}
     return InactionReasons(groups, _node_reasons(story), _scale_up_reason(story), _scale_down_reason(story))
 
 
 def _find_proposal(group: str, proposals: Sequence[ScaleUpProposal]) -> ScaleUpProposal | None:
-    return next((one for one in proposals if any(each.group.id == group for each in one.increases)), None)
+    return next(
+        (proposal for proposal in proposals if any(increase.group.id == group for increase in proposal.increases)), None
+    )
 
 
 def _describe_growth(proposal: ScaleUpProposal | None, pods: tuple[str, ...]) -> str:
@@ -228,7 +230,7 @@ def _describe_unneeded_since(since_s: float | None, now_s: float) -> str:
 def _node_reasons(story: DecisionRecord) -> dict[str, str]:
     look, choice = story.scale_down.look, story.scale_down.choice
     kept = [*(look.kept if look else ()), *(choice.kept if choice else ())]
-    return {one.node_name: f"{one.reason}: {one}" for one in kept}
+    return {item.node_name: f"{item.reason}: {item}" for item in kept}
 
 
 def _scale_up_reason(story: DecisionRecord) -> str:

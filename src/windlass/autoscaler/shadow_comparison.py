@@ -1,8 +1,8 @@
 """Shadow comparison: proposed against observed actions within a time window, as verdicts.
 
 Proposals repeat until the other autoscaler acts, so sizes are compared as levels: per group or node there is at most
-one open comparison. It closes when both sides are equal or the window ends. One-sided results are paired with
-one-sided results of another group, or of another node of the same group. A difference is reported once.
+one open comparison. It closes when both sides are equal or the window ends. One-sided results are paired with one-sided
+results of another group, or of another node of the same group. A difference is reported once.
 """
 
 import enum
@@ -23,27 +23,27 @@ from windlass.kube import time_formats
 
 
 class ScaleDirection(enum.StrEnum):
-    """What it is about."""
+    """Direction of an action."""
 
     UP = "scale-up"
     DOWN = "scale-down"
 
 
 class VerdictKind(enum.StrEnum):
-    """How what we wished and what the other did compare."""
+    """Result of comparing a proposal with an observed action."""
 
     AGREED = "agreed"
     """The same size, or the same node."""
     LATE = "agreed late"
-    """The other did the same, but so much later that it had been told as a difference."""
+    """The other autoscaler did the same after the window, when the difference had been reported already."""
     OTHER_SIZE = "other size"
-    """Both raised the group, by different amounts."""
+    """Both resized the group, by different amounts."""
     OTHER_CHOICE = "other choice"
     """Both acted, on different groups, or on different nodes of one group."""
     ONLY_WINDLASS = "only windlass"
-    """The other did nothing."""
+    """The other autoscaler did not act."""
     ONLY_OTHER = "only the other"
-    """We wished for nothing."""
+    """windlass proposed nothing."""
 
     @property
     def is_agreement(self) -> bool:
@@ -52,25 +52,25 @@ class VerdictKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShadowVerdict:
-    """One comparison."""
+    """Result of one comparison."""
 
     direction: ScaleDirection
     kind: VerdictKind
     subject: str
-    """The group or the node: ours, where both chose differently."""
+    """The group or node; windlass's, where both chose differently."""
     wanted: int
-    """Nodes that we would have added or removed."""
+    """Number of nodes that windlass would have added or removed."""
     done: int
-    """Nodes that the other did."""
+    """Number of nodes that the other autoscaler added or removed."""
     ours: str
-    """Why we wished it, or why not."""
+    """windlass's reason for the proposal or for inaction."""
     theirs: str
-    """What the other said, if anything."""
+    """The other autoscaler's event message, if any."""
     at_s: float
     lead_s: float | None = None
-    """How much sooner we wished it than the other did it; negative: later. None where only one of both acted."""
+    """Seconds by which the proposal preceded the action; negative: it followed. None if only one side acted."""
     instead: str = ""
-    """The group or the node that the other chose."""
+    """The group or node that the other autoscaler chose instead."""
 
     def __str__(self) -> str:
         sign = "+" if self.direction is ScaleDirection.UP else "-"
@@ -80,26 +80,25 @@ class ShadowVerdict:
         other = f"{sign}{self.done}{f' on {self.instead}' if self.instead else ''}"
         parts.append(f"the other {other}{f' ({self.theirs})' if self.theirs else ''}")
         if self.lead_s is not None:
-            parts.append(
-                f"{time_formats.format_duration(round(abs(self.lead_s), 1))} {'later' if self.lead_s >= 0 else 'sooner'}"
-            )
+            lead = time_formats.format_duration(round(abs(self.lead_s), 1))
+            parts.append(f"{lead} {'later' if self.lead_s >= 0 else 'sooner'}")
         return ", ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictTotals:
-    """All verdicts so far, counted."""
+    """Counts of all verdicts."""
 
     counts: Counter[tuple[ScaleDirection, VerdictKind]] = field(default_factory=Counter)
     wanted: Counter[ScaleDirection] = field(default_factory=Counter)
-    """Nodes."""
+    """Number of nodes."""
     done: Counter[ScaleDirection] = field(default_factory=Counter)
     leads_s: Mapping[ScaleDirection, float] = field(default_factory=dict)
     """Sums over the agreements."""
 
     def add(self, verdict: ShadowVerdict) -> "VerdictTotals":
         where = verdict.direction
-        late = verdict.kind is VerdictKind.LATE  # it was counted as a wish of ours before
+        late = verdict.kind is VerdictKind.LATE  # counted as a proposal before
         lead_s = verdict.lead_s if verdict.kind.is_agreement and verdict.lead_s is not None else 0.0
         return VerdictTotals(
             self.counts + Counter({(where, verdict.kind): 1}),
@@ -117,19 +116,19 @@ class VerdictTotals:
 
 @dataclass(frozen=True, slots=True)
 class OpenComparison:
-    """One group that someone raises, or one node that someone removes."""
+    """A group that one side resizes, or a node that one side removes."""
 
     subject: str
     group: str
     opened_s: float
     from_size: int = 0
     wanted: int = 0
-    """The size that we want at most, and the one that the other has set; of a node, 0 or 1."""
+    """Largest proposed size, and the size set by the other autoscaler; of a node, 0 or 1."""
     done: int = 0
     wished_s: float | None = None
-    """When we wished it first."""
+    """Time of the first proposal."""
     done_s: float | None = None
-    """When the other did it last."""
+    """Time of the other autoscaler's last action."""
     ours: str = ""
     theirs: str = ""
 
@@ -148,7 +147,7 @@ class OpenComparison:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonState:
-    """What is open, and what was told and still stands."""
+    """Open comparisons, and reported differences that still apply."""
 
     groups: Mapping[str, OpenComparison] = field(default_factory=dict)
     nodes: Mapping[str, OpenComparison] = field(default_factory=dict)
@@ -158,23 +157,23 @@ class ComparisonState:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonInput:
-    """What happened since the last time, and now."""
+    """Actions and proposals since the last update, and the current time."""
 
     deeds: tuple[ObservedAction, ...]
     wishes: tuple[ProposedAction, ...]
     reluctance: InactionReasons
-    """Why we had not done what the other did: from the decision before, which had not seen it yet."""
+    """Reasons for not proposing what the other autoscaler did, from the decision before its action."""
     theirs: Mapping[str, str] = field(default_factory=dict)
-    """What the other said, by group or node."""
+    """The other autoscaler's event messages, by group or node."""
     silence: Mapping[str, str] = field(default_factory=dict)
-    """Why the other did nothing for a pod, by namespace/name."""
+    """The other autoscaler's reasons for inaction on a pod, by namespace/name."""
     now_s: float = 0.0
 
 
 def update_comparisons(
     book: ComparisonState, turn: ComparisonInput, window_s: float
 ) -> tuple[ComparisonState, tuple[ShadowVerdict, ...]]:
-    """Enter deeds and wishes, and answer what can be answered."""
+    """Add actions and proposals, and return the verdicts of comparisons that close."""
     page = _ComparisonUpdate(book, turn)
     for deed in turn.deeds:
         page.add_observed(deed)
@@ -186,12 +185,12 @@ def update_comparisons(
 
 
 def close_comparisons(book: ComparisonState, now_s: float) -> tuple[ShadowVerdict, ...]:
-    """Answer everything that is open, at the end."""
+    """Close all open comparisons, at the end."""
     return update_comparisons(book, ComparisonInput((), (), InactionReasons(), now_s=now_s), 0.0)[1]
 
 
 class _ComparisonUpdate:
-    """The book while one turn is entered."""
+    """State of one update."""
 
     def __init__(self, book: ComparisonState, turn: ComparisonInput) -> None:
         self.groups, self.nodes = dict(book.groups), dict(book.nodes)
@@ -203,11 +202,11 @@ class _ComparisonUpdate:
         match deed:
             case ObservedResize(group, from_size, to_size, at_s) if to_size > from_size:
                 ours = self._turn.reluctance.of_group(group)
-                told = self.told_groups.pop(group, None)
+                open_comparison = self.told_groups.pop(group, None)
                 fresh = OpenComparison(group, group, at_s, from_size, from_size, from_size)
                 theirs = self._turn.theirs.get(group, "")
-                if told is not None and to_size == told.wanted:
-                    rest = replace(told, from_size=from_size)  # what was done before was told before
+                if open_comparison is not None and to_size == open_comparison.wanted:
+                    rest = replace(open_comparison, from_size=from_size)  # earlier actions were reported earlier
                     self._add_verdict(
                         ScaleDirection.UP, VerdictKind.LATE, rest.with_observation(to_size, at_s, ours, theirs)
                     )
@@ -215,10 +214,10 @@ class _ComparisonUpdate:
                 self.groups[group] = self.groups.get(group, fresh).with_observation(to_size, at_s, ours, theirs)
             case ObservedRemoval(node, group, at_s):
                 ours, theirs = self._turn.reluctance.of_node(node), self._turn.theirs.get(node, "")
-                told = self.told_nodes.pop(node, None)
-                if told is not None:
+                open_comparison = self.told_nodes.pop(node, None)
+                if open_comparison is not None:
                     self._add_verdict(
-                        ScaleDirection.DOWN, VerdictKind.LATE, told.with_observation(1, at_s, ours, theirs)
+                        ScaleDirection.DOWN, VerdictKind.LATE, open_comparison.with_observation(1, at_s, ours, theirs)
                     )
                     return
                 self.nodes[node] = self.nodes.get(node, OpenComparison(node, group, at_s)).with_observation(
@@ -228,8 +227,8 @@ class _ComparisonUpdate:
     def add_proposed(self, wish: ProposedAction) -> None:
         match wish:
             case ProposedResize(group, from_size, to_size, at_s, why, pods):
-                told = self.told_groups.get(group)
-                if told is not None and told.wanted == to_size:
+                open_comparison = self.told_groups.get(group)
+                if open_comparison is not None and open_comparison.wanted == to_size:
                     return
                 self.told_groups.pop(group, None)
                 fresh = OpenComparison(group, group, at_s, from_size, from_size, from_size)
@@ -240,9 +239,11 @@ class _ComparisonUpdate:
                 self.nodes[node] = self.nodes.get(node, OpenComparison(node, group, at_s)).with_proposal(1, at_s, why)
 
     def drop_reported(self, wishes: Iterable[ProposedAction]) -> None:
-        """What is not wished any more may be told again when it is."""
+        """Forget reported differences whose proposal ended, so that they can be reported again."""
         subjects = {wish.group if isinstance(wish, ProposedResize) else wish.node for wish in wishes}
-        self.told_groups = {group: told for group, told in self.told_groups.items() if group in subjects}
+        self.told_groups = {
+            group: open_comparison for group, open_comparison in self.told_groups.items() if group in subjects
+        }
         self.told_nodes = {node: told for node, told in self.told_nodes.items() if node in subjects}
 
     def resolve(self, window_s: float) -> None:
@@ -287,7 +288,9 @@ def _classify(question: OpenComparison) -> VerdictKind:
 def _find_opposite(
     direction: ScaleDirection, question: OpenComparison, kind: VerdictKind, open_ones: Mapping[str, OpenComparison]
 ) -> OpenComparison | None:
-    """A question that only the other side has answered: of another group, or of another node of the group."""
+    """Return an open comparison with a result of the opposite side only: another group, or another node of the
+    group.
+    """
     wanted = {VerdictKind.ONLY_WINDLASS: VerdictKind.ONLY_OTHER, VerdictKind.ONLY_OTHER: VerdictKind.ONLY_WINDLASS}[
         kind
     ]

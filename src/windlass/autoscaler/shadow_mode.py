@@ -1,11 +1,12 @@
-"""Shadow mode and dry run: decide, change nothing, and keep a memory that fits what others did.
+"""Shadow mode and dry run: decide, change nothing, and derive a memory that fits the actions of others.
 
     memory = shadow.before_decision(seen, memory, settings, now_s)
     decision = decide(seen, memory, settings, now_s)
     memory = shadow.after_decision(seen, memory, decision, now_s)    # instead of acting
 
 `Shadow` compares each decision with the actions of another autoscaler on the same cluster, counts verdicts as
-`windlass_shadow_*` metrics and logs a summary at the end. Drains belong to the other autoscaler: `advance` is not run.
+`windlass_shadow_*` metrics and logs a summary at the end. Drains belong to the other autoscaler: the drain loop does
+not run.
 """
 
 import logging
@@ -31,21 +32,21 @@ from windlass.kube import time_formats
 from windlass.observability import klog
 
 
-def initial_memory(seen: Observation, settings: Settings, now_s: float) -> LoopMemory:
-    """Where a shadow begins: unneeded times are those that the other's marks tell, and nodes that are missing are
-    awaited, because the other knows whether it asked for them.
+def initial_memory(observation: Observation, settings: Settings, now_s: float) -> LoopMemory:
+    """Return the initial memory of a shadow: unneeded times come from the other autoscaler's taints, and missing nodes
+    count as upcoming, because the other autoscaler may have requested them.
 
-    It does not begin with the first loop: that would clean up after a process that died, and the other lives.
+    The shadow skips the first loop's clean-up of stale taints: the other autoscaler is still running.
     """
-    since = unneeded.restore_unneeded_since(seen.nodes, float("inf"), now_s)
-    registered = Counter(group.id for group in seen.group_of_nodes().values())
+    since = unneeded.restore_unneeded_since(observation.nodes, float("inf"), now_s)
+    registered = Counter(group.id for group in observation.group_of_nodes().values())
     awaited = {
         group.id: scale_requests.make_external_request(
             group.target_size - registered[group.id],
             now_s,
             for_group(settings, group.options).max_node_provision_time_s,
         )
-        for group in seen.groups
+        for group in observation.groups
         if group.target_size > registered[group.id]
     }
     return LoopMemory(
@@ -58,13 +59,13 @@ def initial_memory(seen: Observation, settings: Settings, now_s: float) -> LoopM
 
 
 def adopt_actions(
-    memory: LoopMemory, deeds: Iterable[ObservedAction], seen: Observation, settings: Settings, now_s: float
+    memory: LoopMemory, deeds: Iterable[ObservedAction], observation: Observation, settings: Settings, now_s: float
 ) -> LoopMemory:
-    """What to decide with: the memory as if these deeds had been our own."""
-    groups = {group.id: group for group in seen.groups}
-    durable = replace(memory.durable, drains=_find_drains(memory.durable.drains, seen, now_s))
+    """Return the memory to decide with: as if the observed actions had been windlass's own."""
+    groups = {group.id: group for group in observation.groups}
+    durable = replace(memory.durable, drains=_find_drains(memory.durable.drains, observation, now_s))
     if settings.deviations.pause_after_failed_drains:
-        durable = _record_failed_drains(durable, memory.durable.drains, seen, now_s)
+        durable = _record_failed_drains(durable, memory.durable.drains, observation, now_s)
     for deed in deeds:
         match deed:
             case ObservedResize(group, from_size, to_size) if to_size > from_size and group in groups:
@@ -75,10 +76,10 @@ def adopt_actions(
 
 
 def memory_without_plan(before: LoopMemory, decision: Decision) -> LoopMemory:
-    """What to remember after a decision that was not carried out: what it saw, and nothing that it wanted.
+    """Return the memory after a decision that was not carried out: observations, without the plan's effects.
 
-    `before` is what was decided with. What was found out about requests, backoffs and sizes counts, and so do the times
-    for which nodes have been unneeded; requests, drains and pauses that the plan would have begun do not.
+    `before`: input memory of the decision. Observed scale-up requests, backoffs, sizes and unneeded times are kept;
+    requests, drains and delays that the plan would have started are not.
     """
     after = decision.memory.durable
     durable = replace(
@@ -92,10 +93,10 @@ def memory_without_plan(before: LoopMemory, decision: Decision) -> LoopMemory:
 
 
 def _drop_own_requests(
-    after: cluster_health.HealthMemory, found: cluster_health.HealthMemory
+    after: cluster_health.HealthMemory, health_memory: cluster_health.HealthMemory
 ) -> cluster_health.HealthMemory:
-    """The requests as they were found, with all else that the decision made of them."""
-    return replace(after, requests=found.requests)
+    """Return the scale-up requests of the input memory, with the rest of the decision's memory."""
+    return replace(after, requests=health_memory.requests)
 
 
 def _record_scale_up(
@@ -125,10 +126,10 @@ def _record_scale_down(durable: DurableMemory, group: str, node: str, at_s: floa
 
 
 def _record_failed_drains(
-    durable: DurableMemory, before: Mapping[str, StartedDrain], seen: Observation, now_s: float
+    durable: DurableMemory, before: Mapping[str, StartedDrain], observation: Observation, now_s: float
 ) -> DurableMemory:
-    """A node that was being emptied and is still there, without its mark, was given back."""
-    there = {node.name for node in seen.nodes}
+    """Record failed drains: draining nodes that still exist without the ToBeDeleted taint."""
+    there = {node.name for node in observation.nodes}
     for name in before.keys() & there - durable.drains.keys():
         group = before[name].group
         own = replace(durable.activities.get(group, scale_down_state.ScaleActivity()), failed_s=now_s)
@@ -140,38 +141,42 @@ def _record_failed_drains(
     return durable
 
 
-def _find_drains(known: Mapping[str, StartedDrain], seen: Observation, now_s: float) -> dict[str, StartedDrain]:
-    """The nodes that the other is emptying: those that are marked, as long as they are."""
-    group_of, drains = seen.group_of_nodes(), {}
-    for node in seen.nodes:
+def _find_drains(known: Mapping[str, StartedDrain], observation: Observation, now_s: float) -> dict[str, StartedDrain]:
+    """Return the drains of the other autoscaler: nodes with the ToBeDeleted taint."""
+    group_of, drains = observation.group_of_nodes(), {}
+    for node in observation.nodes:
         if node.name in group_of and taints.has_taint(node, taints.TO_BE_DELETED_KEY):
             since_s = taints.marked_at_s(node, taints.TO_BE_DELETED_KEY) or now_s
-            fresh = StartedDrain(group_of[node.name].id, since_s, _is_empty(node, seen), uid=node.uid)
+            fresh = StartedDrain(group_of[node.name].id, since_s, _is_empty(node, observation), uid=node.uid)
             drains[node.name] = known.get(node.name, fresh)
     return drains
 
 
-def _is_empty(node: facts.Node, seen: Observation) -> bool:
-    """Are there no pods on it but those that go with it?"""
-    snapshot = seen.snapshot
+def _is_empty(node: facts.Node, observation: Observation) -> bool:
+    """Whether only DaemonSet and mirror pods are on the node."""
+    snapshot = observation.snapshot
     pods = (snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[node.name]))
     return all(pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node") for pod in pods)
 
 
 class DryRun:
-    """A bystander who compares with nobody."""
+    """Dry run: an observer that compares with no other autoscaler."""
 
-    def before_decision(self, seen: Observation, memory: LoopMemory, settings: Settings, now_s: float) -> LoopMemory:
-        """What to decide with: nobody acted meanwhile."""
+    def before_decision(
+        self, observation: Observation, memory: LoopMemory, settings: Settings, now_s: float
+    ) -> LoopMemory:
+        """Return the memory to decide with, unchanged."""
         return memory
 
-    def after_decision(self, seen: Observation, before: LoopMemory, decision: Decision, now_s: float) -> LoopMemory:
-        """What to remember: what was seen, and nothing that was wanted."""
+    def after_decision(
+        self, observation: Observation, before: LoopMemory, decision: Decision, now_s: float
+    ) -> LoopMemory:
+        """Return the memory after the decision, without the plan's effects."""
         return memory_without_plan(before, decision)
 
 
 class ShadowMetrics:
-    """Counts verdicts. Every series is there from the start, at 0, so that rates can be taken of it."""
+    """Counts verdicts. Every series exists from the start, at 0, so that rates can be computed."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
         self._verdicts = prometheus_client.Counter(
@@ -202,7 +207,7 @@ class ShadowMetrics:
     def count(self, verdict: ShadowVerdict) -> None:
         direction = verdict.direction.value
         self._verdicts.labels(direction, verdict.kind.value).inc()
-        if verdict.kind is not VerdictKind.LATE:  # counted when it was told as a difference
+        if verdict.kind is not VerdictKind.LATE:  # counted when it was reported as a difference
             self._nodes.labels(direction, "windlass").inc(verdict.wanted)
         self._nodes.labels(direction, "other").inc(verdict.done)
         if verdict.kind.is_agreement and verdict.lead_s is not None:
@@ -210,11 +215,11 @@ class ShadowMetrics:
 
 
 _MAX_DIFFERENCES_SHOWN = 20
-"""Differences told one by one: the last ones."""
+"""Maximum number of differences in the summary; the last ones are shown."""
 
 
 def format_summary(totals: VerdictTotals, differences: Sequence[ShadowVerdict], ran_s: float) -> str:
-    """The whole summary, without a line break at its end."""
+    """Format the summary, without a trailing newline."""
     return "\n".join(_summary_lines(totals, differences, ran_s))
 
 
@@ -248,77 +253,87 @@ def _summary_lines(totals: VerdictTotals, differences: Sequence[ShadowVerdict], 
 _MAX_REASONS = 10_000
 
 _MAX_DIFFERENCES = 1000
-"""What is kept of sayings and differences: the last ones."""
+"""Maximum number of reasons and differences kept; the last ones."""
 
 _log = logging.getLogger(__name__)
 
 
 class Shadow:
-    """Compares, loop by loop."""
+    """Shadow mode: compares every decision."""
 
     def __init__(self, window_s: float, registry: prometheus_client.CollectorRegistry) -> None:
         self.totals = shadow_comparison.VerdictTotals()
         self.differences: deque[shadow_comparison.ShadowVerdict] = deque(maxlen=_MAX_DIFFERENCES)
         self._window_s = window_s
         self._metrics = ShadowMetrics(registry)
-        self._sight: shadow_actions.ActionBaseline | None = None
+        self._baseline: shadow_actions.ActionBaseline | None = None
         self._began_s = self._now_s = 0.0
-        self._deeds: tuple[shadow_actions.ObservedAction, ...] = ()
-        self._reluctance = shadow_actions.InactionReasons()
-        self._book = shadow_comparison.ComparisonState()
+        self._observed_actions: tuple[shadow_actions.ObservedAction, ...] = ()
+        self._inaction_reasons = shadow_actions.InactionReasons()
+        self._comparisons = shadow_comparison.ComparisonState()
         self._theirs: dict[str, str] = {}
         self._silence: dict[str, str] = {}
 
-    def on_event(self, said: shadow_actions.AutoscalerEvent) -> None:
-        """An event of the other autoscaler's: a reason for what it does, or does not do."""
-        if said.reason == "NotTriggerScaleUp":
-            _remember_reason(self._silence, said.about, said.message)
-        elif said.reason == "TriggeredScaleUp":
-            for group in said.steps:
-                _remember_reason(self._theirs, group, f"{said.about}: {said.message}")
-        elif said.reason in ("ScaleDown", "ScaleDownEmpty"):
-            _remember_reason(self._theirs, said.about, said.message)
+    def on_event(self, autoscaler_event: shadow_actions.AutoscalerEvent) -> None:
+        """Handle an event of the other autoscaler: a reason for its action or inaction."""
+        if autoscaler_event.reason == "NotTriggerScaleUp":
+            _remember_reason(self._silence, autoscaler_event.about, autoscaler_event.message)
+        elif autoscaler_event.reason == "TriggeredScaleUp":
+            for group in autoscaler_event.steps:
+                _remember_reason(self._theirs, group, f"{autoscaler_event.about}: {autoscaler_event.message}")
+        elif autoscaler_event.reason in ("ScaleDown", "ScaleDownEmpty"):
+            _remember_reason(self._theirs, autoscaler_event.about, autoscaler_event.message)
 
-    def before_decision(self, seen: Observation, memory: LoopMemory, settings: Settings, now_s: float) -> LoopMemory:
-        """What to decide with. See what the other did since the last look, as if it had been ours."""
-        if self._sight is None:
+    def before_decision(
+        self, observation: Observation, memory: LoopMemory, settings: Settings, now_s: float
+    ) -> LoopMemory:
+        """Return the memory to decide with, after adopting the other autoscaler's actions since the last
+        observation.
+        """
+        if self._baseline is None:
             self._began_s = now_s
-            memory = initial_memory(seen, settings, now_s)
+            memory = initial_memory(observation, settings, now_s)
         else:
-            self._deeds = shadow_actions.find_observed_actions(self._sight, seen, now_s)
-        self._sight, self._now_s = shadow_actions.take_baseline(seen), now_s
-        return adopt_actions(memory, self._deeds, seen, settings, now_s)
+            self._observed_actions = shadow_actions.find_observed_actions(self._baseline, observation, now_s)
+        self._baseline, self._now_s = shadow_actions.take_baseline(observation), now_s
+        return adopt_actions(memory, self._observed_actions, observation, settings, now_s)
 
-    def after_decision(self, seen: Observation, before: LoopMemory, decision: Decision, now_s: float) -> LoopMemory:
-        """What to remember. Hold what was decided against what the other did; `before` is what `look` gave."""
-        wished = shadow_actions.find_proposed_actions(seen, decision, now_s)
+    def after_decision(
+        self, observation: Observation, before: LoopMemory, decision: Decision, now_s: float
+    ) -> LoopMemory:
+        """Return the memory after the decision, and compare the decision with the observed actions; `before`: result of
+        `before_decision`.
+        """
+        proposed = shadow_actions.find_proposed_actions(observation, decision, now_s)
         turn = shadow_comparison.ComparisonInput(
-            self._deeds, wished, self._reluctance, self._theirs, self._silence, now_s
+            self._observed_actions, proposed, self._inaction_reasons, self._theirs, self._silence, now_s
         )
-        self._book, found = shadow_comparison.update_comparisons(self._book, turn, self._window_s)
-        self._report(found)
-        self._reluctance = shadow_actions.find_inaction_reasons(decision)
+        self._comparisons, shadow_verdicts = shadow_comparison.update_comparisons(
+            self._comparisons, turn, self._window_s
+        )
+        self._report(shadow_verdicts)
+        self._inaction_reasons = shadow_actions.find_inaction_reasons(decision)
         return memory_without_plan(before, decision)
 
     def end(self) -> str:
-        """Answer what is open, and sum up."""
-        self._report(shadow_comparison.close_comparisons(self._book, self._now_s))
-        self._book = shadow_comparison.ComparisonState()
+        """Close open comparisons, and return the summary."""
+        self._report(shadow_comparison.close_comparisons(self._comparisons, self._now_s))
+        self._comparisons = shadow_comparison.ComparisonState()
         return format_summary(self.totals, list(self.differences), self._now_s - self._began_s)
 
-    def _report(self, found: tuple[shadow_comparison.ShadowVerdict, ...]) -> None:
-        for verdict in found:
+    def _report(self, shadow_verdicts: tuple[shadow_comparison.ShadowVerdict, ...]) -> None:
+        for verdict in shadow_verdicts:
             self.totals = self.totals.add(verdict)
             self._metrics.count(verdict)
             if not verdict.kind.is_agreement:
                 self.differences.append(verdict)
             pairs = klog.key_values(direction=verdict.direction, verdict=verdict.kind, subject=verdict.subject)
-            _log.info("Shadow: %s", verdict, extra=pairs)
+            _log.info("shadow comparison: %s", verdict, extra=pairs)
 
 
-def _remember_reason(sayings: dict[str, str], about: str, message: str) -> None:
-    """Remember what was last said; of things not mentioned for the longest time, nothing."""
-    sayings.pop(about, None)
-    sayings[about] = message
-    if len(sayings) > _MAX_REASONS:
-        del sayings[next(iter(sayings))]
+def _remember_reason(reasons: dict[str, str], about: str, message: str) -> None:
+    """Store the latest reason of a subject, and evict the least recently updated."""
+    reasons.pop(about, None)
+    reasons[about] = message
+    if len(reasons) > _MAX_REASONS:
+        del reasons[next(iter(reasons))]

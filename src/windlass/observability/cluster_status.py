@@ -12,20 +12,20 @@ from windlass.engine.model.plan import PlanResult
 from windlass.observability import object_events
 
 MAX_MESSAGE_LENGTH = 500
-"""Characters of an error message that are shown: the ConfigMap must stay below 1 MiB."""
+"""Maximum length of an error message: the ConfigMap must stay below 1 MiB."""
 TRUNCATED = "<truncated>"
 
 HEALTH, SCALE_UP, SCALE_DOWN = "health", "scaleUp", "scaleDown"
 CLUSTER_SCOPE = ""
-"""In the place of a group's name."""
+"""Key of the cluster in place of a group's id."""
 
 TransitionTimes = Mapping[tuple[str, str], tuple[str, float | None]]
-"""By group and part: its status, and since when it has been so; None if nobody looked yet."""
+"""Status and transition time by group and condition; None if it was never probed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusCondition:
-    """One part of the status. `probed_s` is None where nobody has looked yet."""
+    """One condition of the status. `probed_s`: None before the first probe."""
 
     status: str
     probed_s: float | None
@@ -34,7 +34,7 @@ class StatusCondition:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroupStatus:
-    """One group."""
+    """Status of one node group."""
 
     name: str
     health: StatusCondition
@@ -51,7 +51,7 @@ class NodeGroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterWideStatus:
-    """The whole cluster."""
+    """Status of the whole cluster."""
 
     health: StatusCondition
     nodes: Readiness
@@ -62,7 +62,7 @@ class ClusterWideStatus:
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownCandidates:
-    """Unneeded nodes, as scale-down last found them."""
+    """Unneeded nodes of the last scale-down simulation."""
 
     probed_s: float | None = None
     by_group: Mapping[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class ScaleDownCandidates:
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerStatus:
-    """Everything. Without a cluster part, nobody has decided anything yet."""
+    """The complete status. Without a cluster part before the first decision."""
 
     at_s: float
     cluster: ClusterWideStatus | None = None
@@ -79,11 +79,11 @@ class AutoscalerStatus:
     since: TransitionTimes = field(default_factory=dict)
     candidates: ScaleDownCandidates = field(default_factory=ScaleDownCandidates)
     held: tuple[node_groups.HeldGroup, ...] = ()
-    """Groups that are left alone for now, and why."""
+    """Groups that are not scaled for now, and why."""
 
 
 def initial_status(now_s: float, since: TransitionTimes | None = None, message: str = "") -> AutoscalerStatus:
-    """Nothing is known yet, but perhaps since when things were as they were."""
+    """Return the status before the first loop, with the transition times of an earlier process."""
     return AutoscalerStatus(now_s, message=message, since=since or {})
 
 
@@ -95,14 +95,14 @@ def build_cluster_status(
     before: AutoscalerStatus,
     now_s: float,
 ) -> AutoscalerStatus:
-    """How things stand when a loop has ended. `group_of` is by node name; `before` is what was told last."""
+    """Build the status after a loop. `group_of`: group by node name; `before`: the previous status."""
     if message := object_events.describe_not_actionable(decision.story.repairs.stop):
         return initial_status(now_s, before.since, message)
     return _StatusBuilder(groups, group_of, decision, outcome, before, now_s).make()
 
 
 class _StatusBuilder:
-    """A status in the making."""
+    """Builder of a status."""
 
     def __init__(
         self,
@@ -116,7 +116,11 @@ class _StatusBuilder:
         self._groups, self._group_of, self._story = groups, group_of, decision.story
         self._memory, self._before, self._now_s = decision.memory.durable, before, now_s
         self._sizes = {group: size.target for group, size in decision.story.repairs.sizes.items()}
-        self._sizes |= {one.group: one.to_size for one in outcome.done if isinstance(one, plan.Resize)}
+        self._sizes |= {
+            instruction.group: instruction.to_size
+            for instruction in outcome.done
+            if isinstance(instruction, plan.Resize)
+        }
         self._since: dict[tuple[str, str], tuple[str, float | None]] = {}
         self._candidates = self._find_candidates()
 
@@ -134,45 +138,47 @@ class _StatusBuilder:
         health, total = self._story.health, self._candidates.by_group.values()
         grows = any(group.scale_up.status == "InProgress" for group in groups)
         return ClusterWideStatus(
-            self._note(CLUSTER_SCOPE, HEALTH, _health_status(health.verdict.is_healthy), self._now_s),
+            self._find_transition_time(CLUSTER_SCOPE, HEALTH, _health_status(health.verdict.is_healthy), self._now_s),
             health.total,
-            self._note(CLUSTER_SCOPE, SCALE_UP, "InProgress" if grows else "NoActivity", self._now_s),
-            self._note(CLUSTER_SCOPE, SCALE_DOWN, _count_candidates(sum(total)), self._candidates.probed_s),
+            self._find_transition_time(CLUSTER_SCOPE, SCALE_UP, "InProgress" if grows else "NoActivity", self._now_s),
+            self._find_transition_time(
+                CLUSTER_SCOPE, SCALE_DOWN, _count_candidates(sum(total)), self._candidates.probed_s
+            ),
             sum(total),
         )
 
     def _describe_group(self, group: node_groups.NodeGroup) -> NodeGroupStatus:
-        found = self._story.health.groups[group.id].readiness
-        probed_s = None if found is None else self._now_s
+        readiness = self._story.health.groups[group.id].readiness
+        probed_s = None if readiness is None else self._now_s
         waiting = health.find_backoff(self._memory.health.backoffs, group.id, self._now_s)
         is_healthy = group.id not in self._story.unhealthy
-        growth = self._scale_up_condition(group, found or NO_NODES, is_healthy, waiting)
+        growth = self._scale_up_condition(group, readiness or NO_NODES, is_healthy, waiting)
         candidates = self._candidates.by_group.get(group.id, 0)
         return NodeGroupStatus(
             group.id,
-            self._note(group.id, HEALTH, _health_status(is_healthy), probed_s),
-            found or NO_NODES,
+            self._find_transition_time(group.id, HEALTH, _health_status(is_healthy), probed_s),
+            readiness or NO_NODES,
             self._sizes[group.id],
             group.min_size,
             group.max_size,
-            self._note(group.id, SCALE_UP, growth, probed_s),
+            self._find_transition_time(group.id, SCALE_UP, growth, probed_s),
             waiting if growth == "Backoff" else None,
-            self._note(group.id, SCALE_DOWN, _count_candidates(candidates), self._candidates.probed_s),
+            self._find_transition_time(group.id, SCALE_DOWN, _count_candidates(candidates), self._candidates.probed_s),
             candidates,
             group.replicas_owner,
         )
 
     def _scale_up_condition(
-        self, group: node_groups.NodeGroup, found: Readiness, is_healthy: bool, waiting: Backoff | None
+        self, group: node_groups.NodeGroup, readiness: Readiness, is_healthy: bool, waiting: Backoff | None
     ) -> str:
-        if group.id in self._memory.health.requests.scale_ups and self._sizes[group.id] > found.arrived:
+        if group.id in self._memory.health.requests.scale_ups and self._sizes[group.id] > readiness.arrived:
             return "InProgress"
         if not is_healthy:
             return "Unhealthy"
         return "NoActivity" if waiting is None else "Backoff"
 
-    def _note(self, group: str, part: str, status: str, probed_s: float | None) -> StatusCondition:
-        """Since when it has been so: as before, or since now."""
+    def _find_transition_time(self, group: str, part: str, status: str, probed_s: float | None) -> StatusCondition:
+        """Return the transition time of a condition: the previous one, or now if its status changed."""
         last, since_s = self._before.since.get((group, part), ("", None))
         if status != last or since_s is None:
             since_s = probed_s
@@ -189,7 +195,7 @@ def _count_candidates(count: int) -> str:
 
 
 def truncate_message(message: str) -> str:
-    """A message short enough to be shown."""
+    """Truncate a message to the maximum length."""
     if len(message) <= MAX_MESSAGE_LENGTH:
         return message
     return message[: MAX_MESSAGE_LENGTH - len(TRUNCATED)] + TRUNCATED

@@ -28,22 +28,22 @@ _WAITING = frozenset({UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, UnremovableRea
 
 @dataclass(frozen=True, slots=True)
 class UnneededNode:
-    """A node that is unneeded."""
+    """An unneeded node."""
 
     since_s: float
     wait_s: float
-    """How long it must be before it may go."""
+    """Seconds that it must be unneeded before it is eligible for removal."""
     delay: str = NO_DELAY
-    """What last kept it beyond that."""
+    """The last reason for a delay beyond that."""
 
 
 TrackedNodes = Mapping[str, UnneededNode]
-"""By node name."""
+"""Tracked nodes by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemovalLatency:
-    """A node went, or is needed again, so long after it might have gone."""
+    """Seconds between a node's becoming eligible for removal and its removal, or its being needed again."""
 
     deleted: bool
     delay: str
@@ -55,13 +55,19 @@ class RemovalLatency:
 
 
 def track_removals(
-    before: TrackedNodes, seen: Observation, decision: loop.Decision, settings: Settings, now_s: float
+    before: TrackedNodes, observation: Observation, decision: loop.Decision, settings: Settings, now_s: float
 ) -> tuple[TrackedNodes, list[RemovalLatency]]:
-    """What is unneeded now, and what became of the rest. A loop that did not look changes nothing."""
+    """Return the unneeded nodes, and the latencies of those that are no longer. A loop without a simulation changes
+    nothing.
+    """
     story = decision.story.scale_down
     if story.look is None:
         return before, []
-    since, table, group_of = decision.memory.durable.scale_down.since, seen.snapshot.nodes, seen.group_of_nodes()
+    since, table, group_of = (
+        decision.memory.durable.scale_down.since,
+        observation.snapshot.nodes,
+        observation.group_of_nodes(),
+    )
     now: dict[str, UnneededNode] = {}
     for name, since_s in since.items():
         group = group_of.get(name)
@@ -72,11 +78,15 @@ def track_removals(
     for kept in story.choice.kept if story.choice is not None else ():
         if kept.node_name in now and kept.reason not in _WAITING:
             now[kept.node_name] = replace(now[kept.node_name], delay=str(kept.reason))
-    going = {one.node for one in decision.plan if isinstance(one, plan.Drain)}
-    ended = {name: one for name, one in {**before, **now}.items() if name in going or name not in now}
-    told = [RemovalLatency(name in going, one.delay, now_s - one.since_s - one.wait_s) for name, one in ended.items()]
+    going = {instruction.node for instruction in decision.plan if isinstance(instruction, plan.Drain)}
+    ended = {
+        name: unneeded_node for name, unneeded_node in {**before, **now}.items() if name in going or name not in now
+    }
+    removal_latencies = [
+        RemovalLatency(name in going, one.delay, now_s - one.since_s - one.wait_s) for name, one in ended.items()
+    ]
     left = {name: one for name, one in now.items() if name not in going}
-    return left, [one for one in told if one.seconds > 0]
+    return left, [removal_latency for removal_latency in removal_latencies if removal_latency.seconds > 0]
 
 
 CLOUD_PROVIDER_ERROR = "cloudProviderError"
@@ -90,37 +100,47 @@ _GENERIC, _NOT_LISTED, _MISSING, _UNEXPECTED = "generic", "not-listed", "missing
 
 @dataclass(frozen=True, slots=True)
 class PlanObjects:
-    """What must be known of a plan's objects to count what became of them."""
+    """Context of a plan's objects, for counting results."""
 
     groups: Mapping[str, node_groups.NodeGroup] = field(default_factory=dict)
     nodes: Mapping[str, facts.Node] = field(default_factory=dict)
     drivers: Mapping[str, str] = field(default_factory=dict)
     """The `dra_drivers` label by node group, where it is not empty."""
     node_drivers: Mapping[str, str] = field(default_factory=dict)
-    """The same by node."""
+    """The `dra_drivers` label by node, where it is not empty."""
     agents: frozenset[plan.Instruction] = frozenset()
-    """Evictions of DaemonSets' pods, which do not count."""
+    """Evictions of DaemonSet pods, which are not counted."""
 
 
-def find_plan_objects(seen: Observation, decision: loop.Decision | drain_loop.DrainLoopResult) -> PlanObjects:
-    """Look up what a plan names."""
-    wanted, stock = decision.plan, seen.snapshot.devices.inventory
-    slices = {group.id: gauge_values.expected_slices(group, decision.memory) for group in seen.groups}
-    nodes, pods = seen.snapshot.nodes, seen.snapshot.pods
-    names = [one.node for one in wanted if isinstance(one, plan.DeleteNode) and one.node in nodes.rows]
+def find_plan_objects(observation: Observation, decision: loop.Decision | drain_loop.DrainLoopResult) -> PlanObjects:
+    """Look up the objects that a plan names."""
+    wanted, stock = decision.plan, observation.snapshot.devices.inventory
+    slices = {group.id: gauge_values.expected_slices(group, decision.memory) for group in observation.groups}
+    nodes, pods = observation.snapshot.nodes, observation.snapshot.pods
+    names = [
+        instruction.node
+        for instruction in wanted
+        if isinstance(instruction, plan.DeleteNode) and instruction.node in nodes.rows
+    ]
     evictions = [one for one in wanted if isinstance(one, plan.Evict)]
-    rows = [(one, pods.rows.get(one.uid or f"{one.namespace}/{one.name}")) for one in evictions]
+    rows = [(evict, pods.rows.get(evict.uid or f"{evict.namespace}/{evict.name}")) for evict in evictions]
     return PlanObjects(
-        {group.id: group for group in seen.groups},
+        {group.id: group for group in observation.groups},
         {name: nodes.facts[nodes.rows[name]] for name in names},
-        {group: gauge_values.driver_label(found) for group, found in slices.items() if found},
+        {
+            group: gauge_values.driver_label(resource_slices)
+            for group, resource_slices in slices.items()
+            if resource_slices
+        },
         {name: gauge_values.driver_label(stock.slices_of_node(name)) for name in names},
-        frozenset(one for one, row in rows if row is not None and well_known.is_daemonset(seen.snapshot.pod(row))),
+        frozenset(
+            one for one, row in rows if row is not None and well_known.is_daemonset(observation.snapshot.pod(row))
+        ),
     )
 
 
 def error_type(error: BaseException) -> str:
-    """Under which type a loop's failure counts: that of its cause, as where memory cannot be written."""
+    """Return the type under which a loop's failure is counted: that of its cause, if it has one."""
     match error:
         case kube_errors.KubeError() | TimeoutError():
             return "apiCallError"
@@ -134,11 +154,11 @@ def error_type(error: BaseException) -> str:
             return "internalError"
 
 
-# ── A decision, and drains ───────────────────────────────────────────────────────────────────────────────────────
+# ── Decisions and drains ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def count_decision(decision: loop.Decision, known: PlanObjects) -> Iterator[metric_definitions.CounterIncrement]:
-    """Scale-ups that turned out to have failed, and limits that stood in the way."""
+    """Count failed scale-ups, and limits that were reached."""
     for failure in decision.story.health.failures:
         yield from _count_failure(failure.error.code, failure.nodes, failure.group, known)
     for direction, resource in _limits_reached(decision.story):
@@ -147,9 +167,9 @@ def count_decision(decision: loop.Decision, known: PlanObjects) -> Iterator[metr
         )
 
 
-def count_opinions(seen: Observation) -> Iterator[metric_definitions.CounterIncrement]:
-    """What the user's own expander answered."""
-    for opinion in seen.opinions:
+def count_opinions(observation: Observation) -> Iterator[metric_definitions.CounterIncrement]:
+    """Count the responses of the gRPC expander."""
+    for opinion in observation.opinions:
         yield metric_definitions.CounterIncrement(
             metric_definitions.EXPANDER_ANSWERS.name, (opinion.effect.value.replace(" ", "_"),)
         )
@@ -163,14 +183,14 @@ def _count_failure(
     yield metric_definitions.CounterIncrement(
         f"{CA_PREFIX}failed_scale_ups_total", (reason, *gpu, known.drivers.get(group_id, ""))
     )
-    # Where others took more away meanwhile than was asked for here, no node failed to come; counters never go down.
+    # Nodes removed by other clients are not failed creations; counters never decrease.
     yield metric_definitions.CounterIncrement(f"{CA_PREFIX}failed_node_creations_total", (reason,), max(nodes, 0))
     if gpu[1]:
         yield metric_definitions.CounterIncrement(f"{CA_PREFIX}failed_gpu_scale_ups_total", (reason, *gpu))
 
 
 def _limits_reached(story: DecisionRecord) -> Iterator[tuple[str, str]]:
-    """(direction, resource), once for each group or node that a limit kept."""
+    """Yield (direction, resource) for each group or node that a limit blocked."""
     for proposal in story.scale_ups:
         for reasons in proposal.skipped.values():
             found = {name for reason in reasons for name in _read_resources(reason)}
@@ -188,7 +208,7 @@ def _read_resources(reason: str) -> list[str]:
 def count_advance(
     advanced: drain_loop.DrainLoopResult, before: Mapping[str, StartedDrain]
 ) -> Iterator[metric_definitions.CounterIncrement]:
-    """Pods that would not leave."""
+    """Count pods that could not be evicted."""
     for _, failure, _ in object_events.find_failed_drains(advanced, before):
         pods = object_events.find_unevicted_pods(failure)
         if pods:
@@ -196,7 +216,7 @@ def count_advance(
 
 
 def observe_estimates(decision: loop.Decision) -> Iterator[tuple[tuple[str, str, str], int]]:
-    """(instance type, cpus, namespaces) and the number of kinds of pods, for each estimate that was made."""
+    """Return (instance type, cpus, namespaces) and the number of pod equivalence groups of each estimate."""
     for proposal in decision.story.scale_ups:
         if proposal.choice is None:
             continue
@@ -221,7 +241,7 @@ def _estimate_bucket(namespaces: int) -> str:
     return "6-10" if namespaces <= 10 else "11+"
 
 
-# ── What became of a plan ────────────────────────────────────────────────────────────────────────────────────────
+# ── Plan results ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def count_outcome(
@@ -230,31 +250,36 @@ def count_outcome(
     drains: Mapping[str, StartedDrain],
     unregistered: Iterable[plan.Instruction],
 ) -> Iterator[metric_definitions.CounterIncrement]:
-    """What was done, and what was refused."""
+    """Count executed and rejected instructions."""
     removals = frozenset(unregistered)
-    for one in outcome.done:
-        yield _count_instruction(one, "done")
-        yield from _count_done(one, known, drains, removals)
-    for one in outcome.failed:
-        yield _count_instruction(one, "failed")
-        if isinstance(one, plan.Resize):
-            error = outcome.refused.get(one.group)
+    for instruction in outcome.done:
+        yield _count_instruction(instruction, "done")
+        yield from _count_done(instruction, known, drains, removals)
+    for instruction in outcome.failed:
+        yield _count_instruction(instruction, "failed")
+        if isinstance(instruction, plan.Resize):
+            error = outcome.refused.get(instruction.group)
             reason = CLOUD_PROVIDER_ERROR if error is None else error.code
-            yield from _count_failure(reason, one.to_size - one.from_size, one.group, known)
+            yield from _count_failure(reason, instruction.to_size - instruction.from_size, instruction.group, known)
 
 
-def _count_instruction(one: plan.Instruction, outcome: str) -> metric_definitions.CounterIncrement:
-    return metric_definitions.CounterIncrement(metric_definitions.INSTRUCTIONS.name, (type(one).__name__, outcome))
+def _count_instruction(instruction: plan.Instruction, outcome: str) -> metric_definitions.CounterIncrement:
+    return metric_definitions.CounterIncrement(
+        metric_definitions.INSTRUCTIONS.name, (type(instruction).__name__, outcome)
+    )
 
 
 def _count_done(
-    one: plan.Instruction, known: PlanObjects, drains: Mapping[str, StartedDrain], removals: frozenset[plan.Instruction]
+    instruction: plan.Instruction,
+    known: PlanObjects,
+    drains: Mapping[str, StartedDrain],
+    removals: frozenset[plan.Instruction],
 ) -> Iterator[metric_definitions.CounterIncrement]:
-    match one:
+    match instruction:
         case plan.Resize(group, from_size, to_size):
-            found = known.groups.get(group)
-            has_template = found is not None and found.template is not None
-            gpu = describe_gpu(found.template, found) if found is not None and has_template else ("", "")
+            node_group = known.groups.get(group)
+            has_template = node_group is not None and node_group.template is not None
+            gpu = describe_gpu(node_group.template, node_group) if node_group is not None and has_template else ("", "")
             drivers = known.drivers.get(group, "")
             yield metric_definitions.CounterIncrement(
                 f"{CA_PREFIX}scaled_up_nodes_total", (*gpu, drivers), to_size - from_size
@@ -263,11 +288,11 @@ def _count_done(
                 yield metric_definitions.CounterIncrement(
                     f"{CA_PREFIX}scaled_up_gpu_nodes_total", gpu, to_size - from_size
                 )
-        case plan.DeleteInstances(provider_ids=instances) if one in removals:
+        case plan.DeleteInstances(provider_ids=instances) if instruction in removals:
             yield metric_definitions.CounterIncrement(
                 f"{CA_PREFIX}old_unregistered_nodes_removed_count", (), len(instances)
             )
-        case plan.Evict() if one not in known.agents:
+        case plan.Evict() if instruction not in known.agents:
             yield metric_definitions.CounterIncrement(f"{CA_PREFIX}evicted_pods_total", ("succeeded",))
         case plan.DeleteNode(node, group):
             fact, drain = known.nodes.get(node), drains.get(node)
@@ -287,9 +312,9 @@ def _removal_reason(node: facts.Node | None, drain: StartedDrain | None) -> str:
 
 
 def describe_gpu(node: facts.Node | None, group: node_groups.NodeGroup | None) -> tuple[str, str]:
-    """(resource, type) of a node's GPUs; both empty where it has none.
+    """Return (resource, type) of a node's GPUs; both empty if it has none.
 
-    Types are the user's own words here, which nobody has listed: they are told apart by whether the GPUs show.
+    Types are arbitrary label values, so they are classified by whether the GPUs are allocatable.
     """
     resource = None if node is None else gpu_resource(node, well_known.CLUSTER_API_GPU_LABEL)
     if node is None or resource is None:

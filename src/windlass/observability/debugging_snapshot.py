@@ -1,4 +1,6 @@
-"""Debugging snapshot (/snapshotz): the complete input and result of one loop as JSON, with Cluster Autoscaler's keys."""
+"""Debugging snapshot (/snapshotz): the complete input and result of one loop as JSON, with Cluster Autoscaler's
+keys.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -16,11 +18,13 @@ from windlass.engine.scale_up import pod_list
 from windlass.kube import time_formats
 
 _SNAPSHOT_TIMEOUT_S = 60.0
-"""Several loops of the default interval."""
+"""Request timeout: several loops of the default interval."""
 
 
 class DebuggingSnapshotter:
-    """Hands what a loop saw to whoever asked for it, one at a time. Where no loop runs, the caller is told so."""
+    """Passes the snapshot of the next loop to one requester at a time. Without a running loop, the request times
+    out.
+    """
 
     def __init__(self, is_leading: Callable[[], bool] = lambda: True, within_s: float = _SNAPSHOT_TIMEOUT_S) -> None:
         self._is_leading, self._within_s = is_leading, within_s
@@ -28,16 +32,16 @@ class DebuggingSnapshotter:
 
     @property
     def is_wanted(self) -> bool:
-        """Does somebody wait? Making a snapshot nobody wants would cost every loop its time."""
+        """Whether a request is pending. Snapshots cost time, so loops make them on request only."""
         return self._asked is not None and not self._asked.done()
 
     def offer(self, snapshot: bytes) -> None:
-        """What the loop that just ended saw, as JSON."""
+        """Store the snapshot of the loop that just ended, as JSON."""
         if self._asked is not None and not self._asked.done():
             self._asked.set_result(snapshot)
 
     def close(self) -> None:
-        """Nobody need wait any longer."""
+        """Answer pending requests with an error."""
         if self._asked is not None:
             self._asked.cancel()
 
@@ -63,14 +67,14 @@ Json = dict[str, Any]
 
 
 class SnapshotRequester(Protocol):
-    """Whoever may ask for a snapshot."""
+    """Source of snapshot requests."""
 
     @property
     def is_wanted(self) -> bool:
-        """Does somebody wait for one? Making it costs time."""
+        """Whether a request is pending. Snapshots cost time."""
 
     def offer(self, snapshot: bytes) -> None:
-        """What a loop saw, as JSON."""
+        """Answer with the snapshot of a loop, as JSON."""
 
 
 def encode_snapshot(document: Json) -> bytes:
@@ -78,10 +82,10 @@ def encode_snapshot(document: Json) -> bytes:
 
 
 def build_snapshot(
-    seen: Observation, decision: loop.Decision, settings: Settings, began_s: float, ended_s: float
+    observation: Observation, decision: loop.Decision, settings: Settings, began_s: float, ended_s: float
 ) -> Json:
-    """The document. The snapshot must still be as it was decided on."""
-    snapshot, table = seen.snapshot, seen.snapshot.nodes
+    """Build the document. The snapshot must be unchanged since the decision."""
+    snapshot, table = observation.snapshot, observation.snapshot.nodes
     rows = [row for row, alive in enumerate(table.alive.tolist()) if alive]
     nodes = [
         {
@@ -93,16 +97,16 @@ def build_snapshot(
     return {
         "NodeList": nodes,
         "UnscheduledPodsCanBeScheduled": [
-            _pod_document(snapshot.pod(row)) for row in _placeable_rows(seen, decision, settings)
+            _pod_document(snapshot.pod(row)) for row in _placeable_rows(observation, decision, settings)
         ],
         "StartTimestamp": time_formats.format_micro_time(began_s),
         "EndTimestamp": time_formats.format_micro_time(ended_s),
-        "TemplateNodes": dict(_template_nodes(seen, decision)),
+        "TemplateNodes": dict(_template_nodes(observation, decision)),
     }
 
 
 def build_failure_snapshot(error: str, began_s: float, ended_s: float) -> Json:
-    """The document of a loop that failed."""
+    """Build the document of a failed loop."""
     return {
         "NodeList": None,
         "UnscheduledPodsCanBeScheduled": None,
@@ -113,9 +117,9 @@ def build_failure_snapshot(error: str, began_s: float, ended_s: float) -> Json:
     }
 
 
-def _placeable_rows(seen: Observation, decision: loop.Decision, settings: Settings) -> list[int]:
-    """Pods that wait although there is room for them, now or soon. Where nobody was helped, nobody knows."""
-    waiting = pod_list.sort_pending(seen.snapshot, settings)
+def _placeable_rows(observation: Observation, decision: loop.Decision, settings: Settings) -> list[int]:
+    """Return pending pods that fit on an existing or upcoming node; none without a scale-up."""
+    waiting = pod_list.sort_pending(observation.snapshot, settings)
     helpless = {row for proposal in decision.story.scale_ups for row in _proposal_rows(proposal)}
     return [row for row in (*waiting.unschedulable, *waiting.unprocessed) if row not in helpless]
 
@@ -126,9 +130,9 @@ def _proposal_rows(proposal: ScaleUpProposal) -> Iterator[int]:
     yield from proposal.awaiting
 
 
-def _template_nodes(seen: Observation, decision: loop.Decision) -> Iterator[tuple[str, Json]]:
+def _template_nodes(observation: Observation, decision: loop.Decision) -> Iterator[tuple[str, Json]]:
     made = decision.memory.volatile.templates
-    for group in seen.groups:
+    for group in observation.groups:
         if group.id in made:
             yield (
                 group.id,
@@ -156,19 +160,19 @@ def _node_document(node: facts.Node) -> Json:
         "spec": {
             "providerID": node.provider_id,
             "unschedulable": node.unschedulable,
-            "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in node.taints],
+            "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints],
         },
         "status": {
             "capacity": _format_amounts(node.capacity),
             "allocatable": _format_amounts(node.allocatable),
             "conditions": [
                 {
-                    "type": one.type,
-                    "status": one.status,
-                    "reason": one.reason,
-                    "lastTransitionTime": time_formats.format_time(one.since_s),
+                    "type": condition.type,
+                    "status": condition.status,
+                    "reason": condition.reason,
+                    "lastTransitionTime": time_formats.format_time(condition.since_s),
                 }
-                for one in node.conditions
+                for condition in node.conditions
             ],
         },
     }
@@ -209,5 +213,5 @@ def _pod_document(pod: facts.Pod) -> Json:
 
 
 def _format_amounts(resources: facts.Resources) -> dict[str, str]:
-    """Quantities; what a pod's containers request together stands as one container's."""
+    """Format quantities; the sum of a pod's requests is shown as one container's."""
     return {name: f"{amount}m" if name == facts.CPU else str(amount) for name, amount in resources}

@@ -1,86 +1,90 @@
 """Decision log: log lines of a decision, and an in-memory list of what was decided and why.
 
-A decision that merely stands is logged once.
+A cached decision is logged once.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from windlass import formatting
 from windlass.engine import drain_loop, loop
 from windlass.engine.drain_loop import DrainLoopResult
 from windlass.engine.loop import Decision
 from windlass.engine.model import plan
-from windlass.engine.model.decision_record import NOT_ACTIONABLE, LoopStop, ScaleDownRecord, ScaleDownResult
+from windlass.engine.model.decision_record import NOT_ACTIONABLE, LoopStop, ScaleDownResult
 from windlass.engine.model.drains import DrainPhase
 from windlass.engine.model.scale_up_status import ScaleUpProposal, ScaleUpResult
-from windlass.explain import formatting
 from windlass.observability import gauge_values
 
 _MAX_SHOWN = 5
-"""Names in a line, before the rest is counted."""
+"""Maximum number of names in a line."""
 
 
 def summarize_decision(decision: loop.Decision) -> list[str]:
-    """One line if nothing is done; otherwise one for each thing that is."""
+    """Return one line if nothing is done; otherwise one line per action."""
     grown = (*_describe_scale_ups(decision), *_describe_requests(decision))
     lines = [*_describe_repairs(decision), *grown, *_describe_drains(decision)]
-    return lines or [f"nothing to do: {', '.join(_describe_no_action(decision))}"]
+    return lines or [_describe_no_action(decision)]
 
 
 def summarize_drains(advanced: drain_loop.DrainLoopResult) -> list[str]:
-    """A line for each drain that does something or ended; none for those that wait."""
-    busy = {one.node for one in advanced.plan if isinstance(one, plan.SetTaint | plan.Evict | plan.DeleteNode)}
+    """Return one line for each drain that acts or ended; none for waiting drains."""
+    busy = {
+        instruction.node
+        for instruction in advanced.plan
+        if isinstance(instruction, plan.SetTaint | plan.Evict | plan.DeleteNode)
+    }
     return [
-        f"drain of {told.node}: {told.phase}" + (f", {told.failure.why}" if told.failure is not None else "")
-        for told in advanced.story
-        if told.node in busy or told.phase in (DrainPhase.GONE, DrainPhase.ROLLED_BACK)
+        f"node drain: node={drain.node} phase={drain.phase}"
+        + (f' failure="{drain.failure.why}"' if drain.failure is not None else "")
+        for drain in advanced.story
+        if drain.node in busy or drain.phase in (DrainPhase.GONE, DrainPhase.ROLLED_BACK)
     ]
 
 
 def _describe_repairs(decision: loop.Decision) -> Iterator[str]:
     story = decision.story
     for failure in story.health.failures:
-        yield f"{failure.group}: {failure.nodes} nodes did not come ({failure.error.code}); it backs off"
-    for one in decision.plan:
-        match one:
-            case plan.ReduceTarget(group, by, why):
-                yield f"{group}: size lowered by {by}, {why}"
-            case plan.DeleteInstances(group, instances, why):
-                yield f"{group}: {_count_things(instances, 'instance')} removed, {why}"
+        yield f"scale-up failed, backing off: group={failure.group} nodes={failure.nodes} error={failure.error.code}"
+    for instruction in decision.plan:
+        match instruction:
+            case plan.ReduceTarget(group, by, reason):
+                yield f'reducing target size: group={group} by={by} reason="{reason}"'
+            case plan.DeleteInstances(group, instances, reason):
+                yield f'deleting instances: group={group} instances={len(instances)} reason="{reason}"'
     if story.repairs.stop is LoopStop.UNHEALTHY:
-        found = story.health.verdict
-        yield f"cluster is unhealthy: {found.lacking} of {found.nodes} nodes are unready; nothing else is done"
+        health = story.health.verdict
+        yield f"cluster is unhealthy, scaling is stopped: unready_nodes={health.lacking} nodes={health.nodes}"
     elif story.repairs.stop in NOT_ACTIONABLE:
-        yield f"{story.repairs.stop}: nothing is done (--scale-up-from-zero=false)"
+        yield f'scaling is stopped: reason="{story.repairs.stop}" flag=--scale-up-from-zero=false'
 
 
 def _describe_scale_ups(decision: loop.Decision) -> Iterator[str]:
     for proposal in decision.story.scale_ups:
         grown = [f"{one.group.id} {one.group.size}→{one.new_size}" for one in proposal.increases]
         if grown:
-            yield f"scale up {', '.join(grown)} for {_describe_beneficiaries(decision, proposal)}{_describe_remaining(proposal)}"
+            served = _describe_beneficiaries(decision, proposal)
+            yield f'scaling up: groups="{", ".join(grown)}" {served} {_describe_remaining(proposal)}'
         elif proposal.result is ScaleUpResult.ERROR:
-            yield f"scale-up failed{_describe_remaining(proposal)}"
+            yield f"scale-up failed: {_describe_remaining(proposal)}"
 
 
 def _describe_requests(decision: loop.Decision) -> Iterator[str]:
-    """What requests for capacity were answered."""
+    """Describe the conditions of ProvisioningRequests."""
     for key, reason in decision.story.requests.answered.items():
-        yield f"ProvisioningRequest {key}: {reason}"
+        yield f"answered ProvisioningRequest: request={key} reason={reason}"
 
 
 def _describe_beneficiaries(decision: loop.Decision, proposal: ScaleUpProposal) -> str:
-    asked = decision.story.requests.helped
-    if asked:
-        return f"ProvisioningRequest {', '.join(asked)}"
-    return _count_things(proposal.helped, "pod") if proposal.helped else "pods to come"
+    """Return what a scale-up is for: ProvisioningRequests, or pods; 0 pods for minimum sizes and injected pods."""
+    requests = decision.story.requests.helped
+    return f"requests={','.join(requests)}" if requests else f"pods={len(proposal.helped)}"
 
 
 def _describe_remaining(proposal: ScaleUpProposal) -> str:
-    left = _waiting_rows(proposal)
-    return f"; {_count_things(left, 'pod')} left, which no group helps" if left else ""
+    return f"unschedulable_pods={len(_waiting_rows(proposal))}"
 
 
 def _waiting_rows(proposal: ScaleUpProposal) -> list[int]:
@@ -89,101 +93,78 @@ def _waiting_rows(proposal: ScaleUpProposal) -> list[int]:
 
 def _describe_drains(decision: loop.Decision) -> Iterator[str]:
     drains = decision.memory.durable.drains
-    for one in decision.plan:
-        if isinstance(one, plan.Drain):
-            moved = "is empty" if drains[one.node].is_empty else f"{_count_things(one.evict, 'pod')} to be moved"
-            yield f"scale down {one.group}: {one.node} goes, {moved}"
+    for instruction in decision.plan:
+        if isinstance(instruction, plan.Drain):
+            pods = 0 if drains[instruction.node].is_empty else len(instruction.evict)
+            yield f"scaling down: group={instruction.group} node={instruction.node} evicted_pods={pods}"
 
 
-def _describe_no_action(decision: loop.Decision) -> Iterator[str]:
+def _describe_no_action(decision: loop.Decision) -> str:
     (*_, last) = decision.story.scale_ups
-    left = _count_things(_waiting_rows(last), "pod")
-    match last.result:
-        case ScaleUpResult.NOT_NEEDED:
-            yield "no pod needs a node"
-        case ScaleUpResult.IN_COOLDOWN:
-            yield "pods are new, more may come"
-        case ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL:
-            yield f"{left} left, and the cluster may not grow"
-        case ScaleUpResult.NOT_TRIED:
-            yield "pods were not looked at"
-        case _:
-            yield f"{left} left, which no group helps"
-    yield _describe_unremovable(decision.story.scale_down)
-    if decision.memory.durable.drains:
-        yield f"{_count_things(decision.memory.durable.drains, 'node')} on the way out"
-
-
-def _describe_unremovable(story: ScaleDownRecord) -> str:
-    if story.look is None or story.result is ScaleDownResult.NOT_TRIED:
-        return "scale-down was not tried"
-    unneeded = len(story.look.state.since)
-    if story.result is ScaleDownResult.IN_COOLDOWN:
-        return f"scale-down pauses with {_count_things(range(unneeded), 'unneeded node')}"
-    reasons = gauge_values.count_unremovable(story).most_common(_MAX_SHOWN)
-    if not reasons:
-        return "no node could go"
-    return "nodes stay: " + ", ".join(f"{count} {reason}" for reason, count in reasons)
-
-
-def _count_things(things: Sized, what: str) -> str:
-    count = len(things)
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    scale_down = decision.story.scale_down
+    fields = [f"scale_up={last.result.removeprefix('ScaleUp')}", _describe_remaining(last)]
+    fields.append(f"scale_down={scale_down.result}")
+    if scale_down.look is not None and scale_down.result is not ScaleDownResult.NOT_TRIED:
+        fields.append(f"unneeded_nodes={len(scale_down.look.state.since)}")
+        reasons = gauge_values.count_unremovable(scale_down).most_common(_MAX_SHOWN)
+        fields.append(f"unremovable_nodes={','.join(f'{reason}:{count}' for reason, count in reasons)}")
+    fields.append(f"draining_nodes={len(decision.memory.durable.drains)}")
+    return f"nothing to do: {' '.join(fields)}"
 
 
 EntryKind = Literal["up", "down", "trouble", "wait"]
 
 _MAX_NODES_NAMED = 6
-"""Nodes that are named before the rest is counted."""
+"""Maximum number of nodes listed by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """One thing that was decided."""
+    """One entry of the decision log."""
 
     at_s: float
-    """By the clock that the chronicle was given."""
+    """Time, by the clock passed to the log."""
     kind: EntryKind
     said: str
     why: str
     groups: tuple[str, ...] = ()
-    """Ids of those that it is about."""
+    """Ids of the groups concerned."""
     nodes: tuple[str, ...] = ()
-    """The first of those that it is about."""
+    """Names of the first nodes concerned."""
 
 
 class DecisionLog:
-    """Hears decisions, and keeps what is worth telling: all of it, or the last `most` entries."""
+    """Collects entries from decisions: all of them, or the last `most`."""
 
     def __init__(self, now_s: Callable[[], float], most: int | None = None) -> None:
         self.entries: deque[LogEntry] = deque(maxlen=most)
         self.count = 0
-        """Entries so far, those included that are not kept any more."""
+        """Number of entries so far, including dropped ones."""
         self._now_s = now_s
         self._last: Decision | None = None
         self._waiting: LogEntry | None = None
 
     def add_decision(self, decision: Decision) -> None:
-        """A decision that merely stands is told once."""
+        """Add the entries of a decision. A cached decision is added once."""
         if self._last is not None and decision.story is self._last.story:
             return
         self._last = decision
         at_s = round(self._now_s(), 3)
         for told in (*_trouble_entries(decision), *_scale_up_entries(decision), *_scale_down_entries(decision)):
-            self._note(LogEntry(at_s, *told))
+            self._append(LogEntry(at_s, *told))
         self._add_waiting(at_s, decision)
 
     def add_drains(self, advanced: DrainLoopResult) -> None:
-        """Only of those that are given up: how a drain goes is to be seen at its node."""
+        """Add entries of failed drains only: progress is shown at the node."""
         at_s = round(self._now_s(), 3)
-        for one in advanced.story:
-            if one.phase is DrainPhase.ROLLED_BACK:
-                why = str(one.failure.why) if one.failure is not None else "it is needed again"
-                told = f"{short_group_name(one.group)}: {one.node} stays after all"
-                self._note(LogEntry(at_s, "trouble", told, why, (one.group,), (one.node,)))
+        for drain in advanced.story:
+            if drain.phase is DrainPhase.ROLLED_BACK:
+                why = str(drain.failure.why) if drain.failure is not None else "the node is needed again"
+                told = f"{short_group_name(drain.group)}: removal of {drain.node} rolled back"
+                self._append(LogEntry(at_s, "trouble", told, why, (drain.group,), (drain.node,)))
 
-    def _note(self, entry: LogEntry) -> None:
-        # Whoever decides again because something was refused says most of it a second time.
+    def _append(self, entry: LogEntry) -> None:
+        # A decision that is repeated after a rejection has most entries in common with the first.
         if entry not in list(self.entries)[-_MAX_NODES_NAMED:]:
             self.entries.append(entry)
             self.count += 1
@@ -197,16 +178,16 @@ class DecisionLog:
         reasons = sorted(
             {f"{short_group_name(group)}: {', '.join(why)}" for group, why in left[0].rejected.items() if why}
         )
-        told = LogEntry(
-            at_s, "wait", f"{formatting.format_count(count, 'pod')} left that no group helps", "; ".join(reasons)
+        log_entry = LogEntry(
+            at_s, "wait", f"{formatting.format_count(count, 'pod')} without a fitting group", "; ".join(reasons)
         )
-        if self._waiting is None or (told.said, told.why) != (self._waiting.said, self._waiting.why):
-            self._waiting = told
-            self._note(told)
+        if self._waiting is None or (log_entry.said, log_entry.why) != (self._waiting.said, self._waiting.why):
+            self._waiting = log_entry
+            self._append(log_entry)
 
 
 def short_group_name(group: str) -> str:
-    """A group's name without its kind and namespace."""
+    """Return a group's name without kind and namespace."""
     return group.rpartition("/")[2]
 
 
@@ -216,55 +197,55 @@ _EntryFields = tuple[EntryKind, str, str, tuple[str, ...], tuple[str, ...]]
 def _trouble_entries(decision: Decision) -> Iterator[_EntryFields]:
     story = decision.story
     for failure in story.health.failures:
-        said = f"{short_group_name(failure.group)}: {formatting.format_count(failure.nodes, 'node')} did not come"
+        said = f"{short_group_name(failure.group)}: {formatting.format_count(failure.nodes, 'node')} failed to start"
         yield "trouble", said, f"{failure.error.code}; the group backs off", (failure.group,), ()
-    for one in decision.plan:
-        match one:
+    for instruction in decision.plan:
+        match instruction:
             case plan.ReduceTarget(group, by, why):
-                yield "trouble", f"{short_group_name(group)}: size lowered by {by}", why, (group,), ()
+                yield "trouble", f"{short_group_name(group)}: target size reduced by {by}", why, (group,), ()
             case plan.DeleteInstances(group, instances, why):
                 said = f"{short_group_name(group)}: {formatting.format_count(len(instances), 'instance')} removed"
                 yield "trouble", said, why, (group,), ()
     if story.repairs.stop is LoopStop.UNHEALTHY:
-        found = story.health.verdict
-        yield "trouble", "nothing is done", f"{found.lacking} of {found.nodes} nodes are unready", (), ()
+        health = story.health.verdict
+        yield "trouble", "scaling is stopped", f"{health.lacking} of {health.nodes} nodes are unready", (), ()
     elif story.repairs.stop in NOT_ACTIONABLE:
-        yield "trouble", "nothing is done", f"{story.repairs.stop}, and --scale-up-from-zero is off", (), ()
+        yield "trouble", "scaling is stopped", f"{story.repairs.stop}, and --scale-up-from-zero is off", (), ()
 
 
 def _scale_up_entries(decision: Decision) -> Iterator[_EntryFields]:
     for proposal in decision.story.scale_ups:
         grown = [f"{short_group_name(one.group.id)} {one.group.size}→{one.new_size}" for one in proposal.increases]
         if grown:
-            groups = tuple(one.group.id for one in proposal.increases)
+            groups = tuple(increase.group.id for increase in proposal.increases)
             yield "up", f"scale up {', '.join(grown)}", "; ".join(_scale_up_reasons(proposal)), groups, ()
 
 
 def _scale_up_reasons(proposal: ScaleUpProposal) -> Iterator[str]:
     if not proposal.helped:
-        yield "below its least size"
+        yield "below its minimum size"
         return
     helped = frozenset(proposal.helped)
     kinds = [alike for alike in proposal.considered if not helped.isdisjoint(alike.rows)]
     example = f" like {kinds[0].pod.namespace}/{kinds[0].pod.name}" if kinds else ""
-    yield f"{formatting.format_count(len(helped), 'pod')}{example} had no room"
+    yield f"{formatting.format_count(len(helped), 'pod')}{example} unschedulable"
     choice = proposal.choice
     if choice is not None and choice.winner is not None:
         options = len(choice.options)
         decisive = choice.steps[-1][0] if choice.steps else ""
-        yield f"{decisive} chose it among {options} groups" if options > 1 and decisive else "the only group that helps"
+        yield f"{decisive} chose it among {options} groups" if options > 1 and decisive else "the only group that fits"
     for group, reasons in sorted(proposal.skipped.items()):
-        yield f"{short_group_name(group)} was left out: {', '.join(reasons)}"
+        yield f"{short_group_name(group)} was skipped: {', '.join(reasons)}"
 
 
 def _scale_down_entries(decision: Decision) -> Iterator[_EntryFields]:
-    drains = [one for one in decision.plan if isinstance(one, plan.Drain)]
-    for group in dict.fromkeys(one.group for one in drains):
-        going = [one for one in drains if one.group == group]
+    drains = [instruction for instruction in decision.plan if isinstance(instruction, plan.Drain)]
+    for group in dict.fromkeys(drain.group for drain in drains):
+        going = [drain_order for drain_order in drains if drain_order.group == group]
         moved = sum(len(one.evict) for one in going)
         said = f"scale down {short_group_name(group)} by {len(going)}"
         if moved:
-            said += f", {formatting.format_count(moved, 'pod')} to be moved"
+            said += f", {formatting.format_count(moved, 'pod')} to evict"
         told = [_removal_reason(decision, one) for one in going[:_MAX_NODES_NAMED]]
         if len(going) > _MAX_NODES_NAMED:
             told.append(f"and {len(going) - _MAX_NODES_NAMED} more")

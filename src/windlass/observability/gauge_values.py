@@ -17,7 +17,7 @@ from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.scale_up import pod_list
-from windlass.engine.scale_up.pod_list import MAX_GROUPS_PER_CONTROLLER
+from windlass.engine.scale_up.equivalence_groups import MAX_GROUPS_PER_CONTROLLER
 from windlass.observability import metric_definitions
 from windlass.observability.metric_definitions import CA_PREFIX
 
@@ -29,12 +29,18 @@ MISSING, EXTRA, MISMATCH, UNKNOWN = "missing", "extra", "mismatch", "unknown"
 
 
 def driver_label(slices: ResourceSlices) -> str:
-    """The value of a `dra_drivers` label: the drivers of a node's own slices, sorted and joined by commas."""
-    return ",".join(sorted({one.driver if one.driver in _NAMED_DRIVERS else _CUSTOM for one in slices}))
+    """Return the value of a `dra_drivers` label: drivers of the node's own ResourceSlices, sorted, separated by
+    commas.
+    """
+    return ",".join(
+        sorted(
+            {resource_slice.driver if resource_slice.driver in _NAMED_DRIVERS else _CUSTOM for resource_slice in slices}
+        )
+    )
 
 
 def expected_slices(group: node_groups.NodeGroup, memory: LoopMemory) -> ResourceSlices:
-    """The slices that a new node of a group is expected to have."""
+    """Return the ResourceSlices expected of a new node of a group."""
     template = memory.volatile.templates.get(group.id)
     if template is not None:
         return template.node.slices
@@ -43,29 +49,29 @@ def expected_slices(group: node_groups.NodeGroup, memory: LoopMemory) -> Resourc
 
 @dataclass(frozen=True, slots=True)
 class _DeviceGroup:
-    """Devices of a pool whose attributes have the same names."""
+    """Devices of a pool with equal attribute names."""
 
     driver: str
     attributes: frozenset[str]
     count: int
 
 
-def count_template_mismatches(seen: Observation, decision: loop.Decision) -> Mapping[tuple[str, ...], float]:
-    """How many pools of ready nodes differ from their group's template, by driver and kind of difference.
+def count_template_mismatches(observation: Observation, decision: loop.Decision) -> Mapping[tuple[str, ...], float]:
+    """Count pools of ready nodes that differ from their group's template, by driver and kind of difference.
 
-    The provider's template, where it promises devices: else the example node of a group is compared with itself.
+    Only templates from the provider with devices; otherwise a group's example node would be compared with itself.
     """
-    stock = seen.snapshot.devices.inventory
+    stock = observation.snapshot.devices.inventory
     expected = {
         group.id: (group.template.slices if group.template is not None else ())
         or expected_slices(group, decision.memory)
-        for group in seen.groups
+        for group in observation.groups
     }
     if not stock.slices and not any(expected.values()):
         return {}
-    group_of = seen.group_of_nodes()
+    group_of = observation.group_of_nodes()
     counts: Counter[tuple[str, str]] = Counter()
-    for node in seen.nodes:
+    for node in observation.nodes:
         group = group_of.get(node.name)
         if group is None or not readiness.assess_node(node).is_ready:
             continue
@@ -78,40 +84,43 @@ def count_template_mismatches(seen: Observation, decision: loop.Decision) -> Map
 
 
 def _compare_devices(template: ResourceSlices, own: ResourceSlices) -> Counter[tuple[str, str]]:
-    """(driver, kind of difference). Drivers that are about to replace or complete a pool are left out."""
+    """Yield (driver, kind of difference). Drivers with an incomplete or changing pool are left out."""
     unsettled = set(_unsettled_drivers(own))
-    promised, found = (
-        [one for one in _group_devices(slices) if one.driver not in unsettled] for slices in (template, own)
+    promised, device_groups = (
+        [device_group for device_group in _group_devices(slices) if device_group.driver not in unsettled]
+        for slices in (template, own)
     )
     for one in list(promised):
-        if one in found:
+        if one in device_groups:
             promised.remove(one)
-            found.remove(one)
+            device_groups.remove(one)
     differences: Counter[tuple[str, str]] = Counter()
     for one in promised:
-        nearest = _nearest_device_group(one, found)
+        nearest = _nearest_device_group(one, device_groups)
         if nearest is not None:
-            found.remove(nearest)
+            device_groups.remove(nearest)
         differences[one.driver, MISSING if nearest is None else MISMATCH] += 1
-    differences.update((one.driver, EXTRA) for one in found)
+    differences.update((one.driver, EXTRA) for one in device_groups)
     return differences
 
 
-def _nearest_device_group(one: _DeviceGroup, among: Sequence[_DeviceGroup]) -> _DeviceGroup | None:
-    """Of the same driver, with most attributes in common; then with the nearest number of devices."""
-    same = [other for other in among if other.driver == one.driver]
+def _nearest_device_group(device_group: _DeviceGroup, among: Sequence[_DeviceGroup]) -> _DeviceGroup | None:
+    """Return the device group of the same driver with the most common attributes; then with the closest number of
+    devices.
+    """
+    same = [other for other in among if other.driver == device_group.driver]
     return min(
         same,
-        key=lambda other: (-len(other.attributes & one.attributes), abs(other.count - one.count)),
+        key=lambda other: (-len(other.attributes & device_group.attributes), abs(other.count - device_group.count)),
         default=None,
     )
 
 
 def _unsettled_drivers(slices: ResourceSlices) -> Iterator[str]:
-    """Drivers with a pool that is incomplete, or there in two generations."""
+    """Return drivers with an incomplete pool, or with a pool in two generations."""
     seen: dict[PoolId, list[tuple[int, int]]] = {}
-    for one in slices:
-        seen.setdefault(one.pool_id, []).append((one.generation, one.slice_count))
+    for resource_slice in slices:
+        seen.setdefault(resource_slice.pool_id, []).append((resource_slice.generation, resource_slice.slice_count))
     for pool, parts in seen.items():
         generations = {generation for generation, _ in parts}
         if len(generations) > 1 or len(parts) != parts[0][1]:
@@ -120,28 +129,28 @@ def _unsettled_drivers(slices: ResourceSlices) -> Iterator[str]:
 
 def _group_devices(slices: ResourceSlices) -> list[_DeviceGroup]:
     counts: Counter[tuple[PoolId, frozenset[str]]] = Counter()
-    for one in slices:
-        for device in one.devices:
-            counts[one.pool_id, frozenset(name for name, _ in device.traits.attributes)] += 1
+    for resource_slice in slices:
+        for device in resource_slice.devices:
+            counts[resource_slice.pool_id, frozenset(name for name, _ in device.traits.attributes)] += 1
     return [_DeviceGroup(pool.driver, attributes, count) for (pool, attributes), count in counts.items()]
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedNodes:
-    """The candidates that the last simulation skipped."""
+    """Candidates that the last simulation skipped."""
 
     evaluated_s: float
-    """When the last simulation took place: a node that was not skipped was evaluated then."""
+    """Time of the last simulation: a node that was not skipped was evaluated then."""
     since_s: Mapping[str, float] = field(default_factory=dict)
-    """When each of the skipped nodes was last evaluated."""
+    """Time of the last evaluation of each skipped node."""
 
     def update(self, skipped: Iterable[str], now_s: float) -> "SkippedNodes":
-        """After a simulation that skipped these nodes."""
+        """Update after a simulation that skipped these nodes."""
         return SkippedNodes(now_s, {name: self.since_s.get(name, self.evaluated_s) for name in skipped})
 
     @property
     def longest_s(self) -> float:
-        """How long ago a node was evaluated that has been skipped since, at most; 0 if none is skipped."""
+        """Return the longest time since a skipped node was evaluated; 0 without skipped nodes."""
         return self.evaluated_s - min(self.since_s.values(), default=self.evaluated_s)
 
 
@@ -151,7 +160,7 @@ FILTER_OUT_SCHEDULABLE = "filter-out-pod-list-processor"
 
 
 def settings_gauges(settings: Settings) -> metric_definitions.GaugeValues:
-    """What does not change while the process runs."""
+    """Return gauges that are constant while the process runs."""
     limits = settings.limits
     cores, memory = limits.cores_total, limits.memory_total_bytes
     return _with_prefix(
@@ -162,21 +171,21 @@ def settings_gauges(settings: Settings) -> metric_definitions.GaugeValues:
 
 
 def decision_gauges(
-    seen: Observation, decision: loop.Decision, settings: Settings, now_s: float
+    observation: Observation, decision: loop.Decision, settings: Settings, now_s: float
 ) -> metric_definitions.GaugeValues:
-    """What a loop found. Gauges of parts that it did not come to are left as they are."""
+    """Return gauges of a loop's results. Parts that the loop did not reach keep their values."""
     return {
-        **_cluster_gauges(seen, decision, settings, now_s),
-        **_pod_gauges(seen, settings),
+        **_cluster_gauges(observation, decision, settings, now_s),
+        **_pod_gauges(observation, settings),
         **_scale_down_gauges(decision),
-        **_group_gauges(seen.groups, decision, now_s),
+        **_group_gauges(observation.groups, decision, now_s),
         **_draining_nodes(decision.memory.durable.drains.values()),
     }
 
 
 def drain_gauges(advanced: drain_loop.DrainLoopResult) -> metric_definitions.GaugeValues:
-    """How drains stand."""
-    phases = Counter(str(one.phase) for one in advanced.story if one.phase not in ENDED_PHASES)
+    """Return gauges of drains."""
+    phases = Counter(str(drain.phase) for drain in advanced.story if drain.phase not in ENDED_PHASES)
     return {
         metric_definitions.DRAINING_NODES.name: {(phase,): float(count) for phase, count in phases.items()},
         **_draining_nodes(advanced.memory.durable.drains.values()),
@@ -190,34 +199,34 @@ def _with_prefix(**values: Mapping[tuple[str, ...], float]) -> metric_definition
 
 
 def _cluster_gauges(
-    seen: Observation, decision: loop.Decision, settings: Settings, now_s: float
+    observation: Observation, decision: loop.Decision, settings: Settings, now_s: float
 ) -> metric_definitions.GaugeValues:
     story = decision.story
-    total, nodes = story.health.total, seen.nodes
+    total, nodes = story.health.total, observation.nodes
     states = (
         total.ready, total.unready, total.not_started, total.suspended, total.long_unregistered, total.unregistered
     )  # fmt: skip
-    # Counted by what they have: most nodes are like many others.
+    # Count by capacity: most nodes are equal to many others.
     staying = Counter(node.capacity for node in nodes if not (node.taints and taints.is_being_deleted(node, now_s)))
     amounts = [(dict(capacity), count) for capacity, count in staying.items()]
-    most = sum(group.max_size for group in seen.groups if group.exists)
+    most = sum(group.max_size for group in observation.groups if group.exists)
     limit = settings.limits.max_nodes_total
     passing = taints.make_transient_taints(settings.templates, settings.deviations.readiness_taints)
     types = Counter(taint_type(taint.key, passing) for node in nodes for taint in node.taints)
     return _with_prefix(
         cluster_safe_to_autoscale={(): story.health.verdict.is_healthy and story.repairs.stop not in NOT_ACTIONABLE},
         nodes_count={(state,): len(names) for state, names in zip(NODE_STATES, states, strict=True)},
-        node_groups_count={("autoscaled",): len(seen.groups), ("autoprovisioned",): 0},
+        node_groups_count={("autoscaled",): len(observation.groups), ("autoprovisioned",): 0},
         max_nodes_count={(): min(limit, most) if limit > 0 else most},
         cluster_cpu_current_cores={(): sum(-(-has.get(facts.CPU, 0) // 1000) * count for has, count in amounts)},
         cluster_memory_current_bytes={(): sum(has.get(facts.MEMORY, 0) * count for has, count in amounts)},
         node_taints_count={(name,): count for name, count in types.items()},
-        dra_node_template_resources_mismatch=count_template_mismatches(seen, decision),
+        dra_node_template_resources_mismatch=count_template_mismatches(observation, decision),
     )
 
 
 def taint_type(key: str, passing: taints.TransientTaints) -> str:
-    """Under what a taint is counted: keys that the autoscaler or Kubernetes gives a meaning by themselves."""
+    """Return the label of a taint: keys of Kubernetes and the autoscaler as they are, others summarised."""
     old = taints.STARTUP_PREFIXES[0]
     if key.startswith(old):
         return old
@@ -228,10 +237,10 @@ def taint_type(key: str, passing: taints.TransientTaints) -> str:
     return "status-taint" if passing.is_status(key) else "other"
 
 
-def _pod_gauges(seen: Observation, settings: Settings) -> metric_definitions.GaugeValues:
-    waiting = pod_list.sort_pending(seen.snapshot, settings)
+def _pod_gauges(observation: Observation, settings: Settings) -> metric_definitions.GaugeValues:
+    waiting = pod_list.sort_pending(observation.snapshot, settings)
     rows = (*waiting.unschedulable, *waiting.unprocessed)
-    overflowing = 0 if settings.deviations.group_pods_by_likeness else _count_overflowing(seen, rows)
+    overflowing = 0 if settings.deviations.group_pods_by_likeness else _count_overflowing(observation, rows)
     return _with_prefix(
         unschedulable_pods_count={
             ("unschedulable",): len(waiting.unschedulable),
@@ -242,8 +251,8 @@ def _pod_gauges(seen: Observation, settings: Settings) -> metric_definitions.Gau
     )
 
 
-def _count_overflowing(seen: Observation, rows: Iterable[int]) -> int:
-    table = seen.snapshot.pods
+def _count_overflowing(observation: Observation, rows: Iterable[int]) -> int:
+    table = observation.snapshot.pods
     kinds: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
     for row in rows:
         kind = table.template_key(row)
@@ -268,13 +277,13 @@ def skipped_node_gauges(skipped: SkippedNodes) -> metric_definitions.GaugeValues
 
 
 def count_unremovable(story: ScaleDownRecord) -> Counter[UnremovableReason]:
-    """How many nodes cannot go, by reason."""
+    """Count unremovable nodes by reason."""
     counts: Counter[UnremovableReason] = Counter()
     if story.look is not None:
         counts.update(reason for reason in story.look.eligibility.reasons if reason is not None)
-        counts.update(one.reason for one in story.look.trials.failed if one.reason is not None)
+        counts.update(removal.reason for removal in story.look.trials.failed if removal.reason is not None)
     if story.choice is not None:
-        counts.update(one.reason for one in story.choice.kept)
+        counts.update(unremovable.reason for unremovable in story.choice.kept)
     return counts
 
 
@@ -299,7 +308,11 @@ def _group_gauges(
 
 
 def _draining_nodes(drains: Iterable[StartedDrain]) -> metric_definitions.GaugeValues:
-    """Nodes that only wait for others of their group."""
+    """Return nodes that wait only for others of their atomic group."""
     progress = [drain.progress for drain in drains]
-    gathered = [one for one in progress if one.ready_s is not None and one.deleting_s is None and one.failure is None]
+    gathered = [
+        drain_progress
+        for drain_progress in progress
+        if drain_progress.ready_s is not None and drain_progress.deleting_s is None and drain_progress.failure is None
+    ]
     return _with_prefix(pending_node_deletions={(): len(gathered)})

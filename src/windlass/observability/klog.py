@@ -18,22 +18,22 @@ from windlass.selectors import parse_int64
 
 _KEY_VALUES = "windlass_values"
 _LETTERS = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
-"""By level; all below is I."""
+"""Severity letters by level; lower levels are I."""
 _SEVERITIES = (logging.NOTSET, logging.WARNING, logging.ERROR, logging.CRITICAL)
-"""The lowest level of each of klog's severities."""
+"""Lowest level of each klog severity."""
 _MIB = 2**20
 
 VmodulePatterns = tuple[tuple[str, int], ...]
-"""Verbosity by pattern of a file's name, in the order in which they are tried."""
+"""Verbosity by file name pattern, first match wins."""
 
 
 def key_values(**pairs: object) -> dict[str, Mapping[str, object]]:
-    """What goes with a message, as the logging module's `extra`."""
+    """Return key-value pairs of a message as the logging module's `extra`."""
     return {_KEY_VALUES: pairs}
 
 
 def parse_vmodule(text: str) -> VmodulePatterns:
-    """What --vmodule spells. ValueError says what is accepted."""
+    """Parse --vmodule. ValueError says what is accepted."""
     patterns = []
     for part in filter(None, text.split(",")):
         pattern, equals, level = part.partition("=")
@@ -45,7 +45,7 @@ def parse_vmodule(text: str) -> VmodulePatterns:
 
 
 class TextFormatter(logging.Formatter):
-    """Lines as klog writes them."""
+    """Formats lines like klog."""
 
     def __init__(self, *, headers: bool = True, directory: bool = False) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Lines as Kubernetes' components write them with --logging-format=json."""
+    """Formats lines like Kubernetes components with --logging-format=json."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -88,7 +88,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class VmoduleFilter:
-    """Lets through what a file's own verbosity allows."""
+    """Applies the verbosity of a record's file."""
 
     def __init__(self, patterns: VmodulePatterns, otherwise: int) -> None:
         self._patterns, self._otherwise = patterns, otherwise
@@ -102,42 +102,46 @@ class VmoduleFilter:
         return klog.verbosity_level(max(next(found, self._otherwise), self._otherwise))
 
 
-def configure_logging(chosen: options.LoggingOptions) -> None:
-    """Log like this from now on, everything that logs in this process. InvalidInput if a file cannot be written."""
-    # Who logs is told by the file; asking for thread, process and task costs as much as the rest of a line.
+def configure_logging(logging_options: options.LoggingOptions) -> None:
+    """Configure logging of the whole process. InvalidInput if a file cannot be written."""
+    # Headers use the file name; looking up thread, process and task would double the cost of a line.
     logging.logThreads = logging.logMultiprocessing = logging.logProcesses = False
-    patterns = parse_vmodule(chosen.vmodule)
-    handlers = list(_make_handlers(chosen))
+    patterns = parse_vmodule(logging_options.vmodule)
+    handlers = list(_make_handlers(logging_options))
     for handler in handlers:
-        handler.setFormatter(_make_formatter(chosen))
+        handler.setFormatter(_make_formatter(logging_options))
         if patterns:
-            handler.addFilter(VmoduleFilter(patterns, chosen.v))
+            handler.addFilter(VmoduleFilter(patterns, logging_options.v))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
         old.close()
     for handler in handlers:
         root.addHandler(handler)
-    root.setLevel(klog.verbosity_level(max((chosen.v, *(level for _, level in patterns)))))
+    root.setLevel(klog.verbosity_level(max((logging_options.v, *(level for _, level in patterns)))))
 
 
-def _make_formatter(chosen: options.LoggingOptions) -> logging.Formatter:
-    if chosen.logging_format == "json":
+def _make_formatter(logging_options: options.LoggingOptions) -> logging.Formatter:
+    if logging_options.logging_format == "json":
         return JsonFormatter()
-    return TextFormatter(headers=not chosen.skip_headers, directory=chosen.add_dir_header)
+    return TextFormatter(headers=not logging_options.skip_headers, directory=logging_options.add_dir_header)
 
 
-def _make_handlers(chosen: options.LoggingOptions) -> Iterable[logging.Handler]:
-    is_json = chosen.logging_format == "json"
-    is_split = chosen.log_json_split_stream if is_json else chosen.log_text_split_stream
+def _make_handlers(logging_options: options.LoggingOptions) -> Iterable[logging.Handler]:
+    is_json = logging_options.logging_format == "json"
+    is_split = logging_options.log_json_split_stream if is_json else logging_options.log_text_split_stream
     path = (
-        Path(chosen.log_file) if chosen.log_file else Path(chosen.log_dir, "windlass.log") if chosen.log_dir else None
+        Path(logging_options.log_file)
+        if logging_options.log_file
+        else Path(logging_options.log_dir, "windlass.log")
+        if logging_options.log_dir
+        else None
     )
-    if path is not None and not chosen.logtostderr:
-        yield _open_log_file(path, chosen)
-        if not chosen.alsologtostderr:
+    if path is not None and not logging_options.logtostderr:
+        yield _open_log_file(path, logging_options)
+        if not logging_options.alsologtostderr:
             severe = _stream(sys.stderr)
-            severe.setLevel(_SEVERITIES[int(chosen.stderrthreshold)])
+            severe.setLevel(_SEVERITIES[int(logging_options.stderrthreshold)])
             yield severe
             return
     if not is_split:
@@ -153,13 +157,13 @@ def _stream(stream: TextIO) -> logging.Handler:
     return logging.StreamHandler(stream)
 
 
-def _open_log_file(path: Path, chosen: options.LoggingOptions) -> logging.Handler:
-    largest_bytes = max(chosen.log_file_max_size, 0) * _MIB
+def _open_log_file(path: Path, logging_options: options.LoggingOptions) -> logging.Handler:
+    largest_bytes = max(logging_options.log_file_max_size, 0) * _MIB
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return RotatingFileHandler(path, maxBytes=largest_bytes, backupCount=1, encoding="utf-8")
     except OSError as error:
-        flag = "log-file" if chosen.log_file else "log-dir"
+        flag = "log-file" if logging_options.log_file else "log-dir"
         raise errors.InvalidInput(f"--{flag}: {path}: {error.strerror}") from error
 
 
@@ -173,12 +177,12 @@ def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord) -> 
 
 
 def _short_path(path: str) -> str:
-    """The file and its directory."""
+    """Return file and directory."""
     return "/".join(path.rsplit("/", 2)[-2:])
 
 
 def _write_value(value: object) -> str:
-    """`=value` as klog spells it: text is quoted, or shown as it is where it has several lines."""
+    """Format `=value` like klog: text is quoted, or raw if it has several lines."""
     if isinstance(value, str):
         if "\n" not in value:
             return "=" + _quote(value)

@@ -1,4 +1,4 @@
-"""Metric definitions: every metric family by name, kind and labels, and the values that metrics are set to."""
+"""Metric definitions: every metric family by name, type and labels, and the values of metrics."""
 
 import enum
 import math
@@ -13,7 +13,7 @@ WINDLASS_PREFIX = "windlass_"
 
 
 class MetricKind(enum.StrEnum):
-    """How a metric behaves."""
+    """Type of a metric."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -23,7 +23,7 @@ class MetricKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """A metric."""
+    """A metric family."""
 
     name: str
     kind: MetricKind
@@ -31,15 +31,15 @@ class MetricFamily:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     per_group: bool = False
-    """Only with --emit-per-nodegroup-metrics: one series for each group."""
+    """Only with --emit-per-nodegroup-metrics: one series per group."""
     constant: str = ""
-    """Why it never moves, if so."""
+    """Why the metric is constant, if it is."""
     normally_zero: str = ""
-    """When it moves, if only with flags of Cluster Autoscaler's behavior or because of a bug."""
+    """When the metric changes, if only with Cluster Autoscaler's behavior or because of a bug."""
 
 
 class LoopFunction(enum.StrEnum):
-    """Parts of the loop. The names are Cluster Autoscaler's."""
+    """Measured parts of the loop, with Cluster Autoscaler's names."""
 
     MAIN = "main"
     MAIN_SUCCESSFUL = "mainSuccessful"
@@ -59,7 +59,7 @@ class LoopFunction(enum.StrEnum):
 
 
 def buckets_between(smallest: float, largest: float, count: int) -> tuple[float, ...]:
-    """So many buckets, each larger than the one before by the same factor."""
+    """Return geometric histogram buckets."""
     factor = (largest / smallest) ** (1 / (count - 1))
     return tuple(smallest * factor**number for number in range(count))
 
@@ -73,147 +73,158 @@ _GPU_LABELS = ("gpu_resource_name", "gpu_name")
 _NODE_LABELS = (*_GPU_LABELS, "dra_drivers")
 
 _SKIPPED_HELP = (
-    "How long a candidate for removal has not been evaluated, at most, with --max-node-skip-eval-time-tracker-enabled."
+    "Longest time since a scale-down candidate was evaluated, with --max-node-skip-eval-time-tracker-enabled."
 )
 
 _GAUGES = (
-    ("cluster_safe_to_autoscale", "1 if few enough nodes are unready for anything to be decided, otherwise 0.", ()),
-    ("nodes_count", "Nodes by state.", ("state",)),
-    ("node_groups_count", "Node groups by who made them.", ("node_group_type",)),
-    ("unschedulable_pods_count", "Pods that wait for a node, by what the scheduler made of them.", ("type",)),
-    ("skipped_pods_count", "Waiting pods that were not judged for lack of time.", ("requestor",)),
-    ("max_nodes_count", "Nodes that all groups may have together, within --max-nodes-total.", ()),
-    ("cluster_cpu_current_cores", "Cores of all nodes that are not being deleted.", ()),
-    ("cpu_limits_cores", "What --cores-total allows.", ("direction",)),
-    ("cluster_memory_current_bytes", "Memory of all nodes that are not being deleted.", ()),
-    ("memory_limits_bytes", "What --memory-total allows.", ("direction",)),
-    ("last_activity", "When a part of the loop last began, in seconds since the epoch.", ("activity",)),
-    ("pending_node_deletions", "Nodes without pods that wait for others of their group to be deleted with them.", ()),
-    ("unneeded_nodes_count", "Nodes that are not needed.", ()),
-    ("unremovable_nodes_count", "Nodes that cannot go, by reason.", ("reason",)),
-    ("scale_down_in_cooldown", "1 while nothing is removed because of a change before, otherwise 0.", ()),
-    ("overflowing_controllers_count", "Controllers whose waiting pods differ too much to be judged together.", ()),
-    ("node_taints_count", "Taints on nodes, by type.", ("type",)),
-    ("inconsistent_instances_migs_count", "Managed instance groups whose instances are not known in full.", ()),
+    ("cluster_safe_to_autoscale", "Whether the cluster is healthy: 1 if it is, 0 if too many nodes are unready.", ()),
+    ("nodes_count", "Number of nodes by state.", ("state",)),
+    ("node_groups_count", "Number of node groups by type: autoscaled or autoprovisioned.", ("node_group_type",)),
+    ("unschedulable_pods_count", "Number of unschedulable pods, by scheduler result.", ("type",)),
+    ("skipped_pods_count", "Number of unschedulable pods skipped by scale-up for lack of time.", ("requestor",)),
+    ("max_nodes_count", "Maximum number of nodes in all node groups, limited by --max-nodes-total.", ()),
+    ("cluster_cpu_current_cores", "Number of cores in the cluster, minus nodes being deleted.", ()),
+    ("cpu_limits_cores", "Minimum and maximum number of cores, from --cores-total.", ("direction",)),
+    ("cluster_memory_current_bytes", "Bytes of memory in the cluster, minus nodes being deleted.", ()),
+    ("memory_limits_bytes", "Minimum and maximum bytes of memory, from --memory-total.", ("direction",)),
+    ("last_activity", "Time of the last start of a part of the loop, in seconds since the epoch.", ("activity",)),
+    ("pending_node_deletions", "Number of empty nodes that wait to be deleted with others of their group.", ()),
+    ("unneeded_nodes_count", "Number of nodes currently considered unneeded.", ()),
+    ("unremovable_nodes_count", "Number of nodes currently considered unremovable, by reason.", ("reason",)),
+    ("scale_down_in_cooldown", "Whether scale-down is in cooldown: 1 if it is, otherwise 0.", ()),
+    ("overflowing_controllers_count", "Number of controllers with too many pod equivalence groups.", ()),
+    ("node_taints_count", "Number of node taints by type.", ("type",)),
+    (
+        "inconsistent_instances_migs_count",
+        "Number of managed instance groups with an inconsistent list of instances.",
+        (),
+    ),
     ("max_node_skip_eval_duration_seconds", _SKIPPED_HELP, ()),
     (
         "dra_node_template_resources_mismatch",
-        "Pools of devices on ready nodes that differ from their group's template.",
+        "Number of DRA pools on ready nodes that differ from the template of their node group.",
         ("driver", "mismatch_type"),
     ),
 )
 
 _GROUP_GAUGES = (
-    ("node_group_min_count", "The smallest size of a group.", ("node_group",)),
-    ("node_group_max_count", "The largest size of a group.", ("node_group",)),
-    ("node_group_target_count", "The size that a group should have.", ("node_group",)),
-    ("node_group_healthiness", "1 if a group lacks few enough nodes, otherwise 0.", ("node_group",)),
-    ("node_group_backoff_status", "1 while a group is left alone after a failure.", ("node_group", "reason")),
+    ("node_group_min_count", "Minimum size of a node group.", ("node_group",)),
+    ("node_group_max_count", "Maximum size of a node group.", ("node_group",)),
+    ("node_group_target_count", "Target size of a node group.", ("node_group",)),
+    ("node_group_healthiness", "Whether a node group is healthy: 1 if it is, otherwise 0.", ("node_group",)),
+    (
+        "node_group_backoff_status",
+        "Whether a node group is in backoff: 1 if it is, otherwise 0.",
+        ("node_group", "reason"),
+    ),
 )
 
 _COUNTERS = (
-    ("errors_total", "Loops that failed, by type of error.", ("type",)),
-    ("scaled_up_nodes_total", "Nodes asked for.", _NODE_LABELS),
-    ("scaled_up_gpu_nodes_total", "Nodes with GPUs asked for.", _GPU_LABELS),
-    ("failed_scale_ups_total", "Scale-ups of a group that failed.", ("reason", *_NODE_LABELS)),
-    ("failed_gpu_scale_ups_total", "Scale-ups of a group with GPUs that failed.", ("reason", *_GPU_LABELS)),
-    ("failed_node_creations_total", "Nodes asked for that did not come.", ("reason",)),
-    ("scaled_down_nodes_total", "Nodes removed.", ("reason", *_NODE_LABELS)),
-    ("scaled_down_gpu_nodes_total", "Nodes with GPUs removed.", ("reason", *_GPU_LABELS)),
-    ("evicted_pods_total", "Pods that were to leave a node, by whether they could be made to.", ("eviction_result",)),
-    ("old_unregistered_nodes_removed_count", "Instances removed that never registered.", ()),
-    ("skipped_scale_events_count", "Times that a limit on resources stood in the way.", ("direction", "reason")),
-    ("created_node_groups_total", "Node groups created.", ("group_type",)),
-    ("deleted_node_groups_total", "Node groups deleted.", ("group_type",)),
+    ("errors_total", "Number of failed loops, by type of error.", ("type",)),
+    ("scaled_up_nodes_total", "Number of nodes added by scale-up.", _NODE_LABELS),
+    ("scaled_up_gpu_nodes_total", "Number of GPU nodes added by scale-up.", _GPU_LABELS),
+    ("failed_scale_ups_total", "Number of failed scale-ups of node groups.", ("reason", *_NODE_LABELS)),
+    ("failed_gpu_scale_ups_total", "Number of failed scale-ups of GPU node groups.", ("reason", *_GPU_LABELS)),
+    ("failed_node_creations_total", "Number of nodes that scale-up requested and that were not created.", ("reason",)),
+    ("scaled_down_nodes_total", "Number of nodes removed by scale-down.", ("reason", *_NODE_LABELS)),
+    ("scaled_down_gpu_nodes_total", "Number of GPU nodes removed by scale-down.", ("reason", *_GPU_LABELS)),
+    ("evicted_pods_total", "Number of pods evicted by scale-down, by result.", ("eviction_result",)),
+    ("old_unregistered_nodes_removed_count", "Number of removed instances that had not registered as nodes.", ()),
+    ("skipped_scale_events_count", "Number of times that a resource limit blocked scaling.", ("direction", "reason")),
+    ("created_node_groups_total", "Number of node groups created by node autoprovisioning.", ("group_type",)),
+    ("deleted_node_groups_total", "Number of node groups deleted by node autoprovisioning.", ("group_type",)),
 )
 
 BUFFERS_RECONCILED = MetricFamily(
     f"{CA_PREFIX}capacity_buffer_oldest_reconciliation_timestamp_seconds",
     MetricKind.GAUGE,
-    "When the CapacityBuffer was last reconciled that waits longest, or was created if never; now, where none waits.",
+    "Oldest reconciliation time of CapacityBuffers, or creation time of new ones; the current time without any.",
     ("new_buffer",),
 )
 
 FUNCTION_DURATIONS = MetricFamily(
-    f"{CA_PREFIX}function_duration_seconds", MetricKind.HISTOGRAM, "Time that parts of the loop took.", ("function",),
+    f"{CA_PREFIX}function_duration_seconds", MetricKind.HISTOGRAM, "Duration of the parts of the loop.", ("function",),
     buckets_between(0.1, 1800.0, 150),
 )  # fmt: skip
 
 FUNCTION_DURATION_SUMS = MetricFamily(
     f"{CA_PREFIX}function_duration_quantile_seconds",
     MetricKind.SUMMARY,
-    "Time that parts of the loop took.",
+    "Duration of the parts of the loop.",
     ("function",),
 )
 
 HETEROGENEITY = MetricFamily(
-    f"{CA_PREFIX}binpacking_heterogeneity", MetricKind.HISTOGRAM, "Kinds of pods in one estimate.",
+    f"{CA_PREFIX}binpacking_heterogeneity", MetricKind.HISTOGRAM, "Number of pod equivalence groups per estimate.",
     ("instance_type", "cpu_count", "namespace_count"), exponential_buckets(1.0, 2.0, 6),
 )  # fmt: skip
 
 REMOVAL_LATENCY = MetricFamily(
     f"{CA_PREFIX}node_removal_latency_seconds", MetricKind.HISTOGRAM,
-    "Time from when an unneeded node might go until it went, or was needed again, with "
+    "Time from a node's eligibility for removal until its removal, or until it was needed again, with "
     "--node-removal-latency-tracking-enabled.",
     ("deleted", "delay_reason"),
     exponential_buckets(1.0, 1.5, 19),
 )  # fmt: skip
 
 DECISION_SECONDS = MetricFamily(
-    f"{WINDLASS_PREFIX}decision_seconds", MetricKind.HISTOGRAM, "Time that a decision took, by whether it is a loop's or a drain's.",
+    f"{WINDLASS_PREFIX}decision_seconds", MetricKind.HISTOGRAM, "Duration of decisions: loops and drain steps.",
     ("kind",), (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
 )  # fmt: skip
 
 INSTRUCTIONS = MetricFamily(
     f"{WINDLASS_PREFIX}instructions_total",
     MetricKind.COUNTER,
-    "Instructions carried out, by kind and outcome.",
+    "Number of executed instructions, by kind and outcome.",
     ("kind", "outcome"),
 )
 
 SET_ASIDE_OBJECTS = MetricFamily(
     f"{WINDLASS_PREFIX}set_aside_objects",
     MetricKind.GAUGE,
-    "Objects that cannot be read or evaluated, or not in full, by kind.",
+    "Number of objects that cannot be read or evaluated completely, by kind.",
     ("kind",),
 )
 
 MEMORY_BYTES = MetricFamily(
-    f"{WINDLASS_PREFIX}memory_bytes", MetricKind.GAUGE, "Size of what is remembered from loop to loop, as saved."
+    f"{WINDLASS_PREFIX}memory_bytes", MetricKind.GAUGE, "Size of the persisted memory in bytes."
 )
 
 EXPANDER_ANSWERS = MetricFamily(
     f"{WINDLASS_PREFIX}expander_answers_total",
     MetricKind.COUNTER,
-    "Answers of the grpc expander, by what they were worth.",
+    "Number of responses of the gRPC expander, by their effect.",
     ("worth",),
 )
 
 UNEXPECTED_ERRORS = MetricFamily(
-    http_server.UNEXPECTED_ERRORS_NAME, MetricKind.COUNTER, http_server.UNEXPECTED_ERRORS_HELP, http_server.UNEXPECTED_ERRORS_LABELS
-)  # fmt: skip
-"""The operator shows it, too."""
+    http_server.UNEXPECTED_ERRORS_NAME,
+    MetricKind.COUNTER,
+    http_server.UNEXPECTED_ERRORS_HELP,
+    http_server.UNEXPECTED_ERRORS_LABELS,
+)
+"""Also exported by the operator."""
 
 DRAINING_NODES = MetricFamily(
-    f"{WINDLASS_PREFIX}draining_nodes", MetricKind.GAUGE, "Nodes on their way out, by what they wait for.", ("phase",)
+    f"{WINDLASS_PREFIX}draining_nodes", MetricKind.GAUGE, "Number of draining nodes, by phase.", ("phase",)
 )
 
 CONSTANT_METRICS: Mapping[str, str] = {
-    f"{CA_PREFIX}skipped_pods_count": "0: pods that are alike are judged as one, and no search for room is cut short.",
-    f"{CA_PREFIX}inconsistent_instances_migs_count": "0: Cluster API has no such groups.",
-    f"{CA_PREFIX}created_node_groups_total": "no series: node groups are the user's.",
-    f"{CA_PREFIX}deleted_node_groups_total": "no series: node groups are the user's.",
+    f"{CA_PREFIX}skipped_pods_count": "0: equivalent pods are placed together, so no search is cut off.",
+    f"{CA_PREFIX}inconsistent_instances_migs_count": "0: Cluster API has no managed instance groups.",
+    f"{CA_PREFIX}created_node_groups_total": "no series: windlass does not create or delete node groups.",
+    f"{CA_PREFIX}deleted_node_groups_total": "no series: windlass does not create or delete node groups.",
 }
-"""Families that are there for the sake of Cluster Autoscaler's dashboards and never move, and why."""
+"""Families that exist for Cluster Autoscaler's dashboards and never change, and why."""
 
 NORMALLY_ZERO_METRICS: Mapping[str, str] = {
     f"{CA_PREFIX}overflowing_controllers_count": (
-        "it moves with `--group-pods-by-likeness=false`, as under `--behavior=cluster-autoscaler`. Otherwise pods that "
-        "are alike are judged as one, however many kinds of them a controller has."
+        "it changes with `--group-pods-by-likeness=false`, as with `--behavior=cluster-autoscaler`. Otherwise a "
+        "controller may have any number of pod equivalence groups."
     ),
-    http_server.UNEXPECTED_ERRORS_NAME: "it moves because of a bug only.",
+    http_server.UNEXPECTED_ERRORS_NAME: "it changes because of a bug only.",
 }
-"""Families that show 0 in the default behavior and without bugs, and when they move."""
+"""Families that are 0 in the default behavior without bugs, and when they change."""
 
 _FAMILIES: tuple[MetricFamily, ...] = (
     *(MetricFamily(CA_PREFIX + name, MetricKind.GAUGE, text, labels) for name, text, labels in _GAUGES),
@@ -260,18 +271,18 @@ INITIAL_SERIES: tuple[tuple[str, tuple[str, ...]], ...] = (
         for limit in ("CpuResourceLimit", "MemoryResourceLimit")
     ),
 )
-"""Series that are there from the start, at 0: metric without its prefix, and values of its labels."""
+"""Series that exist from the start, at 0: metric without its prefix, and label values."""
 
 SeriesValues = Mapping[tuple[str, ...], float]
-"""By the values of the labels, in the family's order; `()` where it has none."""
+"""Values by label values, in the family's order; `()` without labels."""
 
 GaugeValues = Mapping[str, SeriesValues]
-"""By the name of the metric. A metric that is not here keeps what it shows."""
+"""Values by metric name. A metric that is missing here keeps its values."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterIncrement:
-    """A counter grows."""
+    """An increment of a counter."""
 
     name: str
     labels: tuple[str, ...] = ()
@@ -279,7 +290,7 @@ class CounterIncrement:
 
 
 def format_go_float(value: float) -> str:
-    """A float as Go's %v prints it, for what shares can be."""
+    """Format a float like Go's %v, for the range of ratios."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -25,7 +25,7 @@ _SUFFIXES = {"histogram": ("_bucket", "_count", "_sum"), "summary": ("", "_count
 
 
 def render_exposition(registry: prometheus_client.CollectorRegistry, untotalled: Collection[str] = ()) -> bytes:
-    """The text of all metrics. `untotalled` are counters whose names do not end in `_total`."""
+    """Render all metrics. `untotalled`: counters whose names do not end in `_total`."""
     return "".join(line for family in registry.collect() for line in _sample_lines(family, untotalled)).encode()
 
 
@@ -47,7 +47,7 @@ def _sample_lines(family: Metric, untotalled: Collection[str]) -> Iterator[str]:
 
 
 def _sample_name(sample: Sample, family: Metric, name: str) -> str:
-    """The sample's name; empty if it is not shown."""
+    """Return the name of a sample; empty if it is not shown."""
     if family.type == "counter":
         return "" if sample.name.endswith("_created") else name
     known = _SUFFIXES.get(family.type)
@@ -80,7 +80,7 @@ _KEPT_AT_ZERO = frozenset(
         metric_definitions.DRAINING_NODES.name,
     }
 )
-"""Gauges whose series stay, at 0, when nothing of their kind is left. Others whose object is gone disappear."""
+"""Gauges whose series stay at 0 without objects of their kind. Other series disappear with their object."""
 
 
 class MetricRegistry:
@@ -93,13 +93,18 @@ class MetricRegistry:
         gc_collector.GCCollector(registry=self.registry)
         http_server.register_unexpected_errors(self.registry)
         shown = [family for family in metric_definitions.METRIC_FAMILIES if per_group or not family.per_group]
-        self._gauges = {one.name: _gauge(one, self.registry) for one in shown if one.kind is MetricKind.GAUGE}
+        self._gauges = {
+            metric_family.name: _gauge(metric_family, self.registry)
+            for metric_family in shown
+            if metric_family.kind is MetricKind.GAUGE
+        }
         self._counters = {one.name: _counter(one, self.registry) for one in shown if _is_counted_here(one)}
         self._histograms = {
             one.name: _histogram(one, self.registry) for one in shown if one.kind is MetricKind.HISTOGRAM
         }
+        sums = metric_definitions.FUNCTION_DURATION_SUMS
         self._sums = prometheus_client.Summary(
-            metric_definitions.FUNCTION_DURATION_SUMS.name, metric_definitions.FUNCTION_DURATION_SUMS.help, metric_definitions.FUNCTION_DURATION_SUMS.labels,
+            sums.name, sums.help, sums.labels,
             registry=self.registry,
         )  # fmt: skip
         self._labels: dict[str, set[tuple[str, ...]]] = {}
@@ -107,11 +112,11 @@ class MetricRegistry:
             self.increment((CounterIncrement(CA_PREFIX + name, labels, 0.0),))
 
     def render(self) -> bytes:
-        """What /metrics answers."""
+        """Render the response of /metrics."""
         return render_metrics(self.registry)
 
     def set_gauges(self, readings: GaugeValues) -> None:
-        """Set gauges. Series that a gauge had before and that are not read any more disappear, or are 0."""
+        """Set gauges. Series that are missing now disappear, or become 0."""
         for name, values in readings.items():
             gauge = self._gauges.get(name)
             if gauge is None:
@@ -127,49 +132,53 @@ class MetricRegistry:
             self._labels[name] = set(values) | (gone if name in _KEPT_AT_ZERO else set())
 
     def increment(self, counts: Iterable[CounterIncrement]) -> None:
-        """Add to counters."""
-        for one in counts:
-            counter = self._counters[one.name]
-            (counter.labels(*one.labels) if one.labels else counter).inc(one.by)
+        """Increment counters."""
+        for counter_increment in counts:
+            counter = self._counters[counter_increment.name]
+            (counter.labels(*counter_increment.labels) if counter_increment.labels else counter).inc(
+                counter_increment.by
+            )
 
     def observe(self, family: MetricFamily, labels: tuple[str, ...], value: float) -> None:
-        """Note a value of a histogram."""
+        """Observe a histogram value."""
         self._histograms[family.name].labels(*labels).observe(value)
 
     def observe_duration(self, function: LoopFunction, seconds: float) -> None:
-        """Note how long a part of the loop took."""
+        """Observe the duration of a part of the loop."""
         self.observe(metric_definitions.FUNCTION_DURATIONS, (str(function),), seconds)
         self._sums.labels(str(function)).observe(seconds)
 
     def set_last_activity(self, function: LoopFunction, now_s: float) -> None:
-        """Note that a part of the loop begins."""
+        """Record the start of a part of the loop."""
         self._gauges[f"{CA_PREFIX}last_activity"].labels(str(function)).set(float(int(now_s)))
 
     def set_aside(self, by_kind: Mapping[str, int]) -> None:
-        """Note how many objects of each kind cannot be read."""
+        """Set the number of invalid objects by kind."""
         self.set_gauges(
             {metric_definitions.SET_ASIDE_OBJECTS.name: {(kind,): float(count) for kind, count in by_kind.items()}}
         )
 
 
 def render_metrics(registry: prometheus_client.CollectorRegistry) -> bytes:
-    """The text of a registry in which these metrics are, for `runtime.serving`."""
+    """Render a registry with these metrics, for `runtime.http_server`."""
     return render_exposition(registry, _WITHOUT_TOTAL_SUFFIX)
 
 
-def _is_counted_here(one: MetricFamily) -> bool:
+def _is_counted_here(family: MetricFamily) -> bool:
     return (
-        one.kind is MetricKind.COUNTER and one.name != metric_definitions.UNEXPECTED_ERRORS.name
-    )  # the whole process counts that
+        family.kind is MetricKind.COUNTER and family.name != metric_definitions.UNEXPECTED_ERRORS.name
+    )  # counted by the process-wide registry
 
 
-def _gauge(one: MetricFamily, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Gauge:
-    return prometheus_client.Gauge(one.name, one.help, one.labels, registry=registry)
+def _gauge(family: MetricFamily, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Gauge:
+    return prometheus_client.Gauge(family.name, family.help, family.labels, registry=registry)
 
 
-def _counter(one: MetricFamily, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Counter:
-    return prometheus_client.Counter(one.name, one.help, one.labels, registry=registry)
+def _counter(family: MetricFamily, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Counter:
+    return prometheus_client.Counter(family.name, family.help, family.labels, registry=registry)
 
 
-def _histogram(one: MetricFamily, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Histogram:
-    return prometheus_client.Histogram(one.name, one.help, one.labels, buckets=one.buckets, registry=registry)
+def _histogram(family: MetricFamily, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Histogram:
+    return prometheus_client.Histogram(
+        family.name, family.help, family.labels, buckets=family.buckets, registry=registry
+    )

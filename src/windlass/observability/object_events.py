@@ -49,27 +49,30 @@ MAX_NODES_TOTAL_REACHED = "max total nodes in cluster reached"
 
 
 def describe_not_actionable(stop: LoopStop | None) -> str:
-    """Why a cluster without ready nodes is left alone; empty if it is not."""
+    """Describe why a cluster without ready nodes is not scaled; empty if it is."""
     if stop is LoopStop.NO_NODES:
         return NO_NODES
     return NO_READY_NODES if stop in NOT_ACTIONABLE else ""
 
 
-def describe_setting_size(one: plan.Resize) -> str:
-    return f"Scale-up: setting group {one.group} size to {_describe_sizes(one)}"
+def describe_setting_size(resize: plan.Resize) -> str:
+    return f"Scale-up: setting group {resize.group} size to {_describe_sizes(resize)}"
 
 
-def describe_size_set(one: plan.Resize) -> str:
-    return f"Scale-up: group {one.group} size set to {_describe_sizes(one)}"
+def describe_size_set(resize: plan.Resize) -> str:
+    return f"Scale-up: group {resize.group} size set to {_describe_sizes(resize)}"
 
 
-def _describe_sizes(one: plan.Resize) -> str:
-    return f"{one.to_size} instead of {one.from_size} (max: {one.max_size})"
+def _describe_sizes(resize: plan.Resize) -> str:
+    return f"{resize.to_size} instead of {resize.from_size} (max: {resize.max_size})"
 
 
 def describe_increases(all_: tuple[GroupIncrease, ...]) -> str:
     """`[{group 1->6 (max: 10)} {other 0->2 (max: 3)}]`"""
-    parts = (f"{{{one.group.id} {one.group.size}->{one.new_size} (max: {one.group.max_size})}}" for one in all_)
+    parts = (
+        f"{{{increase.group.id} {increase.group.size}->{increase.new_size} (max: {increase.group.max_size})}}"
+        for increase in all_
+    )
     return f"[{' '.join(parts)}]"
 
 
@@ -81,16 +84,19 @@ def describe_taint_failure(said: str) -> str:
     return f"failed to mark the node as toBeDeleted/unschedulable: {said}"
 
 
-def format_utilization(found: NodeUtilization | None) -> str:
-    """Shares of cpu, memory, GPUs and devices, then the one that counts: `{0.25 0 0 0 cpu 0.25}`."""
-    if found is None:
+def format_utilization(node_utilization: NodeUtilization | None) -> str:
+    """Format utilization: cpu, memory, GPUs and devices, then the dominant one: `{0.25 0 0 0 cpu 0.25}`."""
+    if node_utilization is None:
         return "{0 0 0 0  0}"
-    shares = (found.cpu, found.memory, found.gpu, 0.0)
-    return f"{{{' '.join(map(metric_definitions.format_go_float, shares))} {found.resource} {metric_definitions.format_go_float(found.utilization)}}}"
+    shares = (node_utilization.cpu, node_utilization.memory, node_utilization.gpu, 0.0)
+    printed = " ".join(map(metric_definitions.format_go_float, shares))
+    return (
+        f"{{{printed} {node_utilization.resource} {metric_definitions.format_go_float(node_utilization.utilization)}}}"
+    )
 
 
 def format_error_code(error: node_groups.InstanceError) -> str:
-    """Class and code: `OutOfResource.QUOTA_EXCEEDED`."""
+    """Format error class and code: `OutOfResource.QUOTA_EXCEEDED`."""
     kind = "OutOfResource" if error.kind == "OutOfResources" else error.kind
     return f"{kind}.{error.code}"
 
@@ -98,82 +104,86 @@ def format_error_code(error: node_groups.InstanceError) -> str:
 _MAX_CONSUMERS = 50
 
 
-def pod_reference(seen: Observation, row: int) -> InvolvedObject:
-    pods = seen.snapshot.pods
+def pod_reference(observation: Observation, row: int) -> InvolvedObject:
+    pods = observation.snapshot.pods
     return InvolvedObject("v1", "Pod", pods.names[row], pods.template_key(row).namespace, pods.uids[row])
 
 
 def triggered_scale_up_events(
-    seen: Observation, story: DecisionRecord
+    observation: Observation, story: DecisionRecord
 ) -> Iterator[tuple[ScaleUpProposal, list[EventOccurrence]]]:
-    """To each pod that a round helps, what was raised in it."""
+    """Return TriggeredScaleUp events for the pods of each scale-up round."""
     for proposal in story.scale_ups:
         if proposal.result is ScaleUpResult.SUCCESSFUL and proposal.increases:
             message = f"pod triggered scale-up: {describe_increases(proposal.increases)}"
             yield (
                 proposal,
                 [
-                    EventOccurrence(pod_reference(seen, row), NORMAL, "TriggeredScaleUp", message)
+                    EventOccurrence(pod_reference(observation, row), NORMAL, "TriggeredScaleUp", message)
                     for row in proposal.helped
                 ],
             )
 
 
-def not_triggered_events(seen: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
-    """To each pod that no group helps, why. A round that raises something tells nobody that it was not for them."""
-    existing = frozenset(group.id for group in seen.groups if group.exists)
+def not_triggered_events(observation: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
+    """Return NotTriggerScaleUp events for pods that no group fits. Rounds that resize a group report no other pods."""
+    existing = frozenset(group.id for group in observation.groups if group.exists)
     for proposal in story.scale_ups:
         if proposal.result in (ScaleUpResult.SUCCESSFUL, ScaleUpResult.ERROR):
             continue
         for alike in proposal.remaining:
             message = f"pod didn't trigger scale-up: {format_rejected_reasons(proposal, alike, existing)}"
             for row in alike.rows:
-                yield EventOccurrence(pod_reference(seen, row), NORMAL, "NotTriggerScaleUp", message)
+                yield EventOccurrence(pod_reference(observation, row), NORMAL, "NotTriggerScaleUp", message)
 
 
-def unevaluated_pod_events(seen: Observation, faults: Faults) -> Iterator[EventOccurrence]:
-    """To pods that wait and cannot be evaluated: nothing is done for them, and why. So many in a loop."""
+def unevaluated_pod_events(observation: Observation, faults: Faults) -> Iterator[EventOccurrence]:
+    """Return events for pending pods that cannot be evaluated, with the reason; limited per loop."""
     if not faults:
         return
-    table, left_out = seen.snapshot.pods, seen.left_out
-    rows = [row for row in seen.snapshot.pending() if left_out.excludes_pending(table.template_key(row))]
+    table, left_out = observation.snapshot.pods, observation.left_out
+    rows = [row for row in observation.snapshot.pending() if left_out.excludes_pending(table.template_key(row))]
     for row in rows[:_MAX_CONSUMERS]:
         kind = table.template_key(row)
         error = next(
             fault.error for fault in faults if fault.suspect.value == kind or fault.suspect.name == kind.namespace
         )
         message = f"pod didn't trigger scale-up: it could not be evaluated: {error}"
-        yield EventOccurrence(pod_reference(seen, row), NORMAL, "NotTriggerScaleUp", message)
+        yield EventOccurrence(pod_reference(observation, row), NORMAL, "NotTriggerScaleUp", message)
 
 
-def consumer_events(seen: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
-    """To pods that wait and use what a ProvisioningRequest asked for: they trigger nothing. So many in a loop."""
+def consumer_events(observation: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
+    """Return events for pending pods that consume a ProvisioningRequest and so trigger no scale-up; limited per
+    loop.
+    """
     for row in story.requests.ignored[:_MAX_CONSUMERS]:
-        kind = seen.snapshot.pods.template_key(row)
+        kind = observation.snapshot.pods.template_key(row)
         name = consumed_request(dict(kind.annotations))
         message = f"pod didn't trigger scale-up: it uses ProvisioningRequest {kind.namespace}/{name}"
-        yield EventOccurrence(pod_reference(seen, row), NORMAL, "NotTriggerScaleUp", message)
+        yield EventOccurrence(pod_reference(observation, row), NORMAL, "NotTriggerScaleUp", message)
 
 
 def format_rejected_reasons(proposal: ScaleUpProposal, alike: PodEquivalenceGroup, existing: frozenset[str]) -> str:
-    """What groups say, counted."""
+    """Format the reasons of groups, with counts."""
     if proposal.result is ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL:
         return MAX_NODES_TOTAL_REACHED
     return scale_up_status.count_rejected_reasons(proposal, alike, existing)
 
 
 def limit_events(
-    seen: Observation, story: DecisionRecord, settings: Settings, status: InvolvedObject
+    observation: Observation, story: DecisionRecord, settings: Settings, status: InvolvedObject
 ) -> Iterator[EventOccurrence]:
-    """Was --max-nodes-total in the way?"""
+    """Return an event if --max-nodes-total was reached."""
     limit = settings.limits.max_nodes_total
-    if limit > 0 and _reaches_limit(limit, seen, story):
+    if limit > 0 and _reaches_limit(limit, observation, story):
         yield EventOccurrence(status, WARNING, "MaxNodesTotalReached", describe_max_total(limit))
 
 
-def _reaches_limit(limit: int, seen: Observation, story: DecisionRecord) -> bool:
+def _reaches_limit(limit: int, observation: Observation, story: DecisionRecord) -> bool:
     upcoming = story.repairs.upcoming.values()
-    nodes = len(seen.nodes) + sum(one.nodes - len(one.not_started) for one in upcoming)
+    nodes = len(observation.nodes) + sum(
+        upcoming_nodes.nodes - len(upcoming_nodes.not_started) for upcoming_nodes in upcoming
+    )
     for proposal in story.scale_ups:
         if proposal.result is ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL:
             return True
@@ -184,14 +194,14 @@ def _reaches_limit(limit: int, seen: Observation, story: DecisionRecord) -> bool
     return False
 
 
-def priority_events(seen: Observation, story: DecisionRecord, namespace: str) -> Iterator[EventOccurrence]:
-    """Groups that the priority expander passed over because no rule of the user matches them."""
-    if not seen.priorities:
+def priority_events(observation: Observation, story: DecisionRecord, namespace: str) -> Iterator[EventOccurrence]:
+    """Return events of groups that no rule of the priority expander matches."""
+    if not observation.priorities:
         return
     about = InvolvedObject("v1", "ConfigMap", options.PRIORITY_CONFIG_MAP, namespace)
     for proposal in story.scale_ups:
         asked = _priority_candidates(proposal)
-        unmatched = [group for group in asked if priority.find_priority(group, seen.priorities) is None]
+        unmatched = [group for group in asked if priority.find_priority(group, observation.priorities) is None]
         for group in unmatched:
             message = (
                 f"Priority expander: node group {group} not found in priority expander configuration. "
@@ -206,7 +216,7 @@ def priority_events(seen: Observation, story: DecisionRecord, namespace: str) ->
 
 
 def _priority_candidates(proposal: ScaleUpProposal) -> Sequence[str]:
-    """Groups among which the priority expander was to choose."""
+    """Return the groups that the priority expander chose from."""
     names = [name for name, _ in proposal.choice.steps] if proposal.choice is not None else []
     if proposal.choice is None or "priority" not in names:
         return ()
@@ -216,15 +226,15 @@ def _priority_candidates(proposal: ScaleUpProposal) -> Sequence[str]:
     return sorted({group for alike in proposal.considered for group in alike.accepted})
 
 
-def expander_events(seen: Observation, status: InvolvedObject) -> Iterator[EventOccurrence]:
-    """What the user's own expander was asked in vain."""
-    for opinion in seen.opinions:
+def expander_events(observation: Observation, status: InvolvedObject) -> Iterator[EventOccurrence]:
+    """Return events of failed gRPC expander calls."""
+    for opinion in observation.opinions:
         if opinion.effect in (ResponseEffect.FAILED, ResponseEffect.NO_OPTION):
             yield EventOccurrence(status, WARNING, "GRPCExpanderFailed", explain_context.describe_opinion(opinion))
 
 
 def invalid_priority_events(namespace: str, complaints: Iterable[errors.InvalidObject]) -> Iterator[EventOccurrence]:
-    """The rules cannot be read; those read before stay in force."""
+    """Return an event for invalid priority rules; the last valid rules apply."""
     for complaint in complaints:
         if (complaint.kind, complaint.name) == ("ConfigMap", f"{namespace}/{options.PRIORITY_CONFIG_MAP}"):
             about = InvolvedObject("v1", "ConfigMap", options.PRIORITY_CONFIG_MAP, namespace)
@@ -232,61 +242,73 @@ def invalid_priority_events(namespace: str, complaints: Iterable[errors.InvalidO
             yield EventOccurrence(about, WARNING, "PriorityConfigMapInvalid", message)
 
 
-def _buffer_references(one: BufferScaleUp) -> Iterator[InvolvedObject]:
-    owner = one.like.owner
+def _buffer_references(buffer_scale_up: BufferScaleUp) -> Iterator[InvolvedObject]:
+    owner = buffer_scale_up.like.owner
     if owner is not None:
-        yield InvolvedObject(owner.api_version, owner.kind, owner.name, one.like.namespace, owner.uid)
+        yield InvolvedObject(owner.api_version, owner.kind, owner.name, buffer_scale_up.like.namespace, owner.uid)
 
 
 def buffer_triggered_events(story: DecisionRecord) -> Iterator[tuple[ScaleUpProposal, list[EventOccurrence]]]:
-    """To each buffer whose pods a round helps, what was raised in it."""
-    for one in story.buffers:
-        if one.proposal.result is ScaleUpResult.SUCCESSFUL and not one.remaining:
-            raised = describe_increases(one.proposal.increases)
-            message = f"capacity buffer {one.pods} fake pods triggered scale-up: {raised}"
+    """Return events for buffers whose pods triggered a scale-up."""
+    for buffer_scale_up in story.buffers:
+        if buffer_scale_up.proposal.result is ScaleUpResult.SUCCESSFUL and not buffer_scale_up.remaining:
+            raised = describe_increases(buffer_scale_up.proposal.increases)
+            message = f"capacity buffer {buffer_scale_up.pods} fake pods triggered scale-up: {raised}"
             yield (
-                one.proposal,
-                [EventOccurrence(about, NORMAL, "TriggeredScaleUp", message) for about in _buffer_references(one)],
+                buffer_scale_up.proposal,
+                [
+                    EventOccurrence(about, NORMAL, "TriggeredScaleUp", message)
+                    for about in _buffer_references(buffer_scale_up)
+                ],
             )
 
 
-def buffer_not_triggered_events(seen: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
-    """To each buffer with pods that no group helps, why."""
-    existing = frozenset(group.id for group in seen.groups if group.exists)
-    for one in story.buffers:
-        if not one.remaining or one.proposal.result in (ScaleUpResult.SUCCESSFUL, ScaleUpResult.ERROR):
+def buffer_not_triggered_events(observation: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
+    """Return events for buffers with pods that no group fits, and why."""
+    existing = frozenset(group.id for group in observation.groups if group.exists)
+    for buffer_scale_up in story.buffers:
+        if not buffer_scale_up.remaining or buffer_scale_up.proposal.result in (
+            ScaleUpResult.SUCCESSFUL,
+            ScaleUpResult.ERROR,
+        ):
             continue
-        reasons = dict.fromkeys(format_rejected_reasons(one.proposal, alike, existing) for alike in one.remaining)
-        message = f"capacity buffer {one.pods} fake pods didn't trigger scale-up: {','.join(reasons)}"
-        yield from (EventOccurrence(about, NORMAL, "NotTriggerScaleUp", message) for about in _buffer_references(one))
+        reasons = dict.fromkeys(
+            format_rejected_reasons(buffer_scale_up.proposal, alike, existing) for alike in buffer_scale_up.remaining
+        )
+        message = f"capacity buffer {buffer_scale_up.pods} fake pods didn't trigger scale-up: {','.join(reasons)}"
+        yield from (
+            EventOccurrence(about, NORMAL, "NotTriggerScaleUp", message)
+            for about in _buffer_references(buffer_scale_up)
+        )
 
 
 UNREPORTED_FAILURES = frozenset(
     {DrainFailureReason.MARK_REFUSED, DrainFailureReason.BATCH_FAILED, DrainFailureReason.ABANDONED}
 )
-"""What was refused has been told already; nodes that only went with another one's failure, or were only cleaned up,
-have not failed."""
+"""Failures without an event of their own: rejections have one already, and nodes removed because another of their group
+failed, or in a clean-up, have not failed."""
 
 
 def drain_started_events(decision: loop.Decision, status: InvolvedObject) -> Iterator[EventOccurrence]:
-    """Which nodes are chosen to go."""
+    """Return events of nodes chosen for scale-down."""
     drains, look = decision.memory.durable.drains, decision.story.scale_down.look
-    for one in decision.plan:
-        if not isinstance(one, plan.Drain):
+    for drain in decision.plan:
+        if not isinstance(drain, plan.Drain):
             continue
-        if drains[one.node].is_empty:
-            yield EventOccurrence(status, NORMAL, "ScaleDownEmpty", f'Scale-down: removing empty node "{one.node}"')
+        if drains[drain.node].is_empty:
+            yield EventOccurrence(status, NORMAL, "ScaleDownEmpty", f'Scale-down: removing empty node "{drain.node}"')
             continue
-        used = look.eligibility.utilization_of(one.node) if look is not None else None
-        pods = ",".join(key.partition("/")[2] for key in one.evict)
+        used = look.eligibility.utilization_of(drain.node) if look is not None else None
+        pods = ",".join(key.partition("/")[2] for key in drain.evict)
         message = (
-            f"Scale-down: removing node {one.node}, utilization: {format_utilization(used)}, pods to reschedule: {pods}"
+            f"Scale-down: removing node {drain.node}, "
+            f"utilization: {format_utilization(used)}, pods to reschedule: {pods}"
         )
         yield EventOccurrence(status, NORMAL, "ScaleDown", message)
 
 
 def node_removed_event(node: str, drain: StartedDrain | None, status: InvolvedObject) -> EventOccurrence:
-    """The provider agreed to delete a node's machine."""
+    """Return the event of a node whose deletion the provider accepted."""
     if drain is not None and drain.is_empty:
         return EventOccurrence(status, NORMAL, "ScaleDownEmpty", f"Scale-down: empty node {node} removed")
     return EventOccurrence(status, NORMAL, "ScaleDown", f"Scale-down: node {node} removed with drain")
@@ -298,40 +320,42 @@ def node_removed_event(node: str, drain: StartedDrain | None, status: InvolvedOb
 def find_failed_drains(
     advanced: drain_loop.DrainLoopResult, before: Mapping[str, StartedDrain]
 ) -> Iterator[tuple[DrainStatus, DrainFailure, bool]]:
-    """Drains that failed just now, and whether their nodes were empty. `before` are those known until now."""
-    for told in advanced.story:
-        begun = advanced.memory.durable.drains.get(told.node) or before.get(told.node)
-        known = before.get(told.node)
-        if told.failure is not None and (known is None or known.progress.failure != told.failure):
-            yield told, told.failure, begun is not None and begun.is_empty
+    """Return drains that failed now, and whether their nodes were empty. `before`: the previous drains."""
+    for drain in advanced.story:
+        begun = advanced.memory.durable.drains.get(drain.node) or before.get(drain.node)
+        known = before.get(drain.node)
+        if drain.failure is not None and (known is None or known.progress.failure != drain.failure):
+            yield drain, drain.failure, begun is not None and begun.is_empty
 
 
 def find_unevicted_pods(failure: DrainFailure) -> list[str]:
-    """Pods, as namespace/name, whose eviction was refused for too long."""
+    """Return pods, as namespace/name, whose eviction timed out."""
     if failure.why is not DrainFailureReason.EVICTION_REFUSED:
         return []
     return [detail.partition(": ")[0] for detail in failure.details]
 
 
 def drain_failed_events(
-    seen: Observation, advanced: drain_loop.DrainLoopResult, before: Mapping[str, StartedDrain]
+    observation: Observation, advanced: drain_loop.DrainLoopResult, before: Mapping[str, StartedDrain]
 ) -> Iterator[EventOccurrence]:
-    """Why nodes that were to go are given back: to the node, and to pods that would not leave."""
-    table = seen.snapshot.nodes
-    for told, failure, is_empty in find_failed_drains(advanced, before):
+    """Return events of failed drains: for the node, and for pods that could not be evicted."""
+    table = observation.snapshot.nodes
+    for drain, failure, is_empty in find_failed_drains(advanced, before):
         for key in find_unevicted_pods(failure):
             yield EventOccurrence(
-                _evicted_pod_reference(seen, told.node, key), WARNING, "ScaleDownFailed", POD_NOT_EVICTED
+                _evicted_pod_reference(observation, drain.node, key), WARNING, "ScaleDownFailed", POD_NOT_EVICTED
             )
-        if failure.why in UNREPORTED_FAILURES or told.node not in table.rows:
+        if failure.why in UNREPORTED_FAILURES or drain.node not in table.rows:
             continue
-        node = table.facts[table.rows[told.node]]
+        node = table.facts[table.rows[drain.node]]
         about = InvolvedObject("v1", "Node", node.name, uid=node.uid)
-        yield EventOccurrence(about, WARNING, "ScaleDownFailed", _describe_failure(node, told.group, failure, is_empty))
+        yield EventOccurrence(
+            about, WARNING, "ScaleDownFailed", _describe_failure(node, drain.group, failure, is_empty)
+        )
 
 
-def _evicted_pod_reference(seen: Observation, node: str, key: str) -> InvolvedObject:
-    snapshot = seen.snapshot
+def _evicted_pod_reference(observation: Observation, node: str, key: str) -> InvolvedObject:
+    snapshot = observation.snapshot
     namespace, _, name = key.partition("/")
     row = snapshot.nodes.rows.get(node)
     found = [] if row is None else [pod for pod in snapshot.pods_on(row) if snapshot.pods.key(pod) == key]
@@ -346,7 +370,7 @@ def _describe_failure(node: facts.Node, group: str, failure: DrainFailure, is_em
 
 
 def _explain_failure(node: str, group: str, failure: DrainFailure) -> str:
-    """What failed, in the peer's words where it has any."""
+    """Describe a failure in Cluster Autoscaler's words, where it has any."""
     details = ", ".join(failure.details)
     match failure.why:
         case DrainFailureReason.EVICTION_REFUSED:
@@ -384,7 +408,7 @@ def _explain_eviction(detail: str) -> str:
 
 
 def health_events(story: DecisionRecord, status: InvolvedObject, now_s: float) -> Iterator[EventOccurrence]:
-    """What a loop found wrong, before it does anything about it."""
+    """Return events of a loop's health checks, before remediation."""
     for failure in story.health.failures:
         yield _scale_up_failed_event(failure, status, now_s)
     stop = story.repairs.stop
@@ -412,7 +436,7 @@ def _scale_up_failed_event(
 def replicas_owned_events(
     groups: Collection[node_groups.NodeGroup], known: Collection[str]
 ) -> Iterator[EventOccurrence]:
-    """Warnings about groups whose size has an owner, but for those that are `known` to have one, by id."""
+    """Return warnings about groups whose size another controller manages, except `known` ones."""
     for group in groups:
         owner = group.replicas_owner
         if owner is not None and group.id not in known:

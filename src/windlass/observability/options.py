@@ -12,106 +12,110 @@ MINUTE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ModeOptions:
-    """Whether anything is done at all."""
+    """Operating mode: whether plans are carried out."""
 
     dry_run: bool = False
-    """Decide and report, and change nothing."""
+    """Decide and report, but change nothing in the cluster."""
     shadow: bool = False
-    """Run beside another autoscaler without its lease, change nothing, and tell where both agree and where not."""
+    """Run beside another autoscaler without its Lease, change nothing, and report where the decisions of both agree and
+    differ."""
     shadow_window_s: float = MINUTE_S
-    """How long what one of both does may come before or after the other does it, and still be the same thing."""
+    """Time window of --shadow: actions of both autoscalers that are at most this far apart count as the same action."""
 
     @property
     def name(self) -> str:
-        """For those who watch: live, dry-run or shadow."""
+        """Name of the mode in the published status: live, dry-run or shadow."""
         return "shadow" if self.shadow else "dry-run" if self.dry_run else "live"
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectOptions:
-    """Objects of windlass's own, and files that it reads."""
+    """ConfigMaps of windlass, and configuration files that it reads."""
 
     namespace: str = "kube-system"
-    """Where its ConfigMaps and its Lease are."""
+    """Namespace of windlass's ConfigMaps and of its Lease."""
     write_status_configmap: bool = True
-    """Keep the status in a ConfigMap."""
+    """Write the status to a ConfigMap."""
     status_config_map_name: str = "cluster-autoscaler-status"
-    """The name of that ConfigMap."""
+    """Name of the status ConfigMap."""
     memory_config_map: str = "windlass-memory"
-    """The ConfigMap that keeps timers, requests and backoffs over a restart; empty: they are lost, as in the peer."""
+    """Name of the ConfigMap that persists timers, scale-up requests and backoffs across restarts. Empty: they are lost
+    at a restart, as in Cluster Autoscaler."""
     scheduler_config_file: str = ""
-    """A KubeSchedulerConfiguration with one profile, whose filters are honoured."""
+    """Path to a KubeSchedulerConfiguration with one profile, whose filter plugins and arguments are applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportingOptions:
-    """What is shown to the outside, and where."""
+    """HTTP endpoints, metrics and events."""
 
     address: str = ":8085"
-    """Where /metrics, /health-check and the rest are served. Whoever is not on this machine sees these two alone."""
+    """Listen address of /metrics, /health-check and the debugging endpoints. Clients that do not connect over loopback
+    can read /metrics and /health-check only."""
     tls_cert_file: str = ""
-    """A certificate, to serve --address over TLS. It may be replaced at any time."""
+    """Path to a TLS certificate for --address. It is reloaded when the file changes."""
     tls_private_key_file: str = ""
-    """The certificate's private key."""
+    """Path to the private key of --tls-cert-file."""
     enable_debugging_handlers: bool = True
-    """Serve /explain, /statusz, /published, /snapshotz and /debug/pprof on --address, to callers on this machine. Turn
-    it off behind a service mesh, whose sidecar makes every caller one of this machine."""
+    """Serve /explain, /statusz, /published, /snapshotz and /debug/pprof on --address to loopback clients. Disable it
+    behind a service mesh: its sidecar turns every client into a loopback client."""
     profiling: bool = False
-    """Serve /debug/pprof: where the time goes, what the threads do, what fills the memory."""
+    """Serve /debug/pprof: CPU profile, stacks of threads and tasks, and memory use."""
     debugging_snapshot_enabled: bool = False
-    """Serve /snapshotz: what the next loop sees, whole, as JSON."""
+    """Serve /snapshotz: the complete input of the next loop as JSON."""
     emit_per_nodegroup_metrics: bool = False
-    """Metrics for each node group."""
+    """Emit metrics per node group."""
     node_removal_latency_tracking_enabled: bool = False
-    """A metric for the time from a node's being unneeded to its removal, or to its being needed again."""
+    """Emit a metric of the time between a node becoming unneeded and its removal, or its being needed again."""
     max_node_skip_eval_time_tracker_enabled: bool = False
-    """A metric for the longest time that a node was not looked at."""
+    """Emit a metric of the longest time that a node was skipped by the scale-down simulation."""
     record_duplicated_events: bool = False
-    """Record an event again that was recorded within the last five minutes."""
+    """Record an event again even if the same event was recorded within the last five minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class DashboardOptions:
-    """Where the dashboard is served, and to whom."""
+    """Dashboard server."""
 
     dashboard_address: str = "127.0.0.1:8086"
-    """Where the dashboard is served, by itself; empty: nowhere. Away from loopback a token is asked for."""
+    """Listen address of the dashboard, separate from --address. Empty: the dashboard is off. A non-loopback address
+    requires --dashboard-token-file."""
     dashboard_token_file: str = ""
-    """A file with the token that readers of the dashboard must know. Read again whenever one asks."""
+    """Path to a file with the bearer token that dashboard clients must present. It is read again at each login."""
     dashboard_tls_cert_file: str = ""
-    """A certificate, to serve the dashboard over TLS."""
+    """Path to a TLS certificate for the dashboard."""
     dashboard_tls_key_file: str = ""
-    """The certificate's private key."""
+    """Path to the private key of --dashboard-tls-cert-file."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggingOptions:
-    """What is logged, and how."""
+    """Logging, with klog's flags."""
 
     v: int = 0
-    """How much: 0 what was done, 1 to 4 why, 5 to 8 each step, 9 every call to an API server."""
+    """Log verbosity: 0 actions, 1 to 4 reasons, 5 to 8 single steps, 9 each API request."""
     vmodule: str = ""
-    """How much for single files: <pattern>=<level>, separated by commas; a pattern is a file's name without .py."""
+    """Verbosity per file: <pattern>=<level>, separated by commas; a pattern matches file names without .py."""
     logging_format: str = "text"
-    """text, as klog writes it, or json."""
+    """Log format: text (klog) or json."""
     logtostderr: bool = True
-    """Log to standard error. Off: to --log-file, or to a file in --log-dir, if one of them is given."""
+    """Log to standard error. If false, log to --log-file, or to a file in --log-dir, if one of them is set."""
     alsologtostderr: bool = False
     """Log to standard error as well as to the file."""
     log_file: str = ""
-    """Log to this file, if not --logtostderr."""
+    """Log to this file, if --logtostderr is false."""
     log_dir: str = ""
-    """Log to windlass.log in this directory, if neither --logtostderr nor --log-file is given."""
+    """Log to windlass.log in this directory, if --logtostderr is false and --log-file is empty."""
     log_file_max_size: int = 1800
-    """How large such a file may grow, in MiB: then it is renamed to end in .1, and a new one is begun. 0: no limit."""
+    """Maximum size of a log file in MiB; a full file is renamed to end in .1. 0: no limit."""
     stderrthreshold: str = "2"
-    """While logs go to a file, those of this severity and above go to standard error as well: 0 or INFO, 1 or WARNING,
-    2 or ERROR, 3 or FATAL."""
+    """When logging to a file, log this severity and above to standard error as well: 0 or INFO, 1 or WARNING, 2 or
+    ERROR, 3 or FATAL."""
     log_text_split_stream: bool = False
-    """In text format: errors to standard error, all else to standard output."""
+    """In text format, log errors to standard error and everything else to standard output."""
     log_json_split_stream: bool = False
-    """The same in JSON format."""
+    """In JSON format, log errors to standard error and everything else to standard output."""
     skip_headers: bool = False
-    """Leave out what stands before the message in text format."""
+    """In text format, omit the header before the message."""
     add_dir_header: bool = False
-    """Name the file's directory, too, in text format."""
+    """In text format, include the file's directory in the header."""

@@ -51,16 +51,16 @@ from windlass.observability.status_configmap import StatusWriter
 P = ParamSpec("P")
 
 COMPONENT = "cluster-autoscaler"
-"""By this name events say who wrote them; users filter for it."""
+"""Event source component; users filter by it."""
 
 EVENT_DEDUPLICATION_S = 300.0
-"""Time within which the same event is written once, unless the user wants duplicates."""
+"""Time within which an equal event is written once, unless --record-duplicated-events is set."""
 
 CLOSE_TIMEOUT_S = 1.0
-"""How long the end waits for events to be written, and as long again for the status to be deleted."""
+"""Time limit at shutdown for writing queued events, and again for deleting the status."""
 
 _MAX_RESTART_BACKOFF_S = 60.0
-"""The longest pause before what failed to write is begun again."""
+"""Maximum backoff before a failed writer restarts."""
 
 _ATTEMPTED_RESULTS = frozenset({ScaleUpResult.SUCCESSFUL, ScaleUpResult.ERROR, ScaleUpResult.NO_OPTIONS})
 
@@ -72,7 +72,7 @@ def _report_unexpected(error: Exception, what: str) -> None:
 
 
 def _guarded(what: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """A failure to report is logged and counted, and keeps nobody from acting."""
+    """Log and count errors of reporting, so that they cannot affect actions."""
 
     def guard(method: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(method)
@@ -88,9 +88,10 @@ def _guarded(what: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
 
 
 class Reporter:
-    """Tells the world. `api` should be a client of its own, so that acting never waits for reporting.
+    """Reports decisions. `api` should be a separate client, so that actions never wait for reports.
 
-    Whoever acts on nothing (--dry-run, --shadow) writes no events and no status: they would claim what was not done.
+    Without actions (--dry-run, --shadow) it writes no events and no status: they would report actions that were not
+    taken.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Reporter:
         published: status_publisher.StatusPublisher | None = None,
         management: client.Client | None = None,
     ) -> None:
-        """`management`: a client of the cluster where the objects of node groups are, if that is another one."""
+        """`management`: client of the management cluster, if it is a different one."""
         self._objects, mode = objects or options.ObjectOptions(), mode or options.ModeOptions()
         reporting = reporting or options.ReportingOptions()
         self._emits_events = not (mode.dry_run or mode.shadow)
@@ -112,37 +113,37 @@ class Reporter:
         self.metrics = MetricRegistry(per_group=reporting.emit_per_nodegroup_metrics)
         self.metrics.set_gauges(gauge_values.settings_gauges(settings))
         self.keeps_gauges = True
-        """Whether gauges show what loops find: not worth their time where nobody can look at them."""
+        """Whether gauges are updated: a waste of time where no endpoint serves them."""
         self._settings, self._clock = settings, api.clock
         window_s = 0.0 if reporting.record_duplicated_events else EVENT_DEDUPLICATION_S
         self._recorder = EventRecorder(api, COMPONENT, window_s=window_s)
         self._group_recorder = EventRecorder(management or api, COMPONENT, window_s=window_s)
-        self._owned: frozenset[str] = frozenset()
-        """Groups whose size another controller applies, as of the last loop."""
+        self._externally_managed: frozenset[str] = frozenset()
+        """Groups whose size another controller manages, as of the last loop."""
         self._writer = StatusWriter(api, self._objects.namespace, self._objects.status_config_map_name)
         self._status = cluster_status.initial_status(api.clock.now_s())
         self._drains: decision_events.DrainsByNode = {}
         self._faults: dict[ErrorPlace, Faults] = {}
-        """What was left out of the last decision, and of the last step of drains."""
-        self._told: DecisionReport | None = None
-        """Of the last loop, whole."""
+        """Evaluation faults of the last decision, and of the last drain step."""
+        self._last_report: DecisionReport | None = None
+        """Report of the last loop."""
         self._unneeded: counter_values.TrackedNodes = {}
         self._tracks_latency = reporting.node_removal_latency_tracking_enabled
         self._skipped: SkippedNodes | None = None
         if reporting.max_node_skip_eval_time_tracker_enabled:
             self._skipped = SkippedNodes(api.clock.now_s())
         self._queued: asyncio.Queue[tuple[float, EventOccurrence]] = asyncio.Queue()
-        """When it happened, and what."""
-        self._pace = decision_events.EventRateLimiter(api.clock)
+        """Queued events with their times."""
+        self._rate_limiter = decision_events.EventRateLimiter(api.clock)
         self._snapshots, self._published = snapshots, published
         self._loop_began_s, self._loop_began_monotonic_s = api.clock.now_s(), api.clock.monotonic_s()
         self._durations: list[tuple[LoopFunction, float]] = []
-        """Of the functions that were called since the last loop ended, in seconds."""
+        """Durations in seconds of functions called since the last loop ended."""
 
-    # From the start to the end
+    # Start and shutdown
 
     async def start(self) -> None:
-        """Remember what a process before this one told, and say that this one has begun."""
+        """Read the status of an earlier process, and report the start."""
         if self._keeps_status:
             since = await self._writer.read_since()
             self._status = cluster_status.initial_status(self._clock.now_s(), since)
@@ -150,7 +151,7 @@ class Reporter:
             await self._writer.flush()
 
     async def run(self) -> None:
-        """Write events and the status until cancelled. Whatever ends one of these ends none of the others."""
+        """Write events and the status until cancelled. A failure of one writer does not end the others."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._restart_on_failure("events", self._recorder.run))
             group.create_task(self._restart_on_failure("events of node groups", self._group_recorder.run))
@@ -169,8 +170,8 @@ class Reporter:
                 await self._clock.sleep(min(2.0**failures, _MAX_RESTART_BACKOFF_S))
 
     async def close(self) -> None:
-        """Let what was said be written, while `run` still runs, and take the status away, as nobody keeps it now."""
-        self._pace.disable()
+        """Flush queued events while `run` still runs, and delete the status."""
+        self._rate_limiter.disable()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._queued.join()
@@ -181,23 +182,23 @@ class Reporter:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await self._writer.delete()
 
-    # The loop
+    # Main loop
 
-    @_guarded("the beginning of a loop cannot be reported")
+    @_guarded("failed to report the start of a loop")
     def begin_loop(self) -> None:
-        """A loop begins."""
+        """Record the start of a loop."""
         self._loop_began_s, self._loop_began_monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
         self.metrics.set_last_activity(LoopFunction.MAIN, self._loop_began_s)
 
-    @_guarded("the end of a loop cannot be reported")
+    @_guarded("failed to report the end of a loop")
     def end_loop(self) -> None:
-        """A loop has ended well."""
+        """Record the successful end of a loop."""
         self.metrics.set_last_activity(LoopFunction.MAIN_SUCCESSFUL, self._clock.now_s())
-        self._note_duration()
+        self._observe_loop_durations()
 
-    @_guarded("a failed loop cannot be reported")
+    @_guarded("failed to report a failed loop")
     def loop_failed(self, error: BaseException) -> None:
-        """A loop has failed."""
+        """Record a failed loop."""
         self.metrics.increment(
             (
                 metric_definitions.CounterIncrement(
@@ -205,58 +206,58 @@ class Reporter:
                 ),
             )
         )
-        self._note_duration()
+        self._observe_loop_durations()
         if self._snapshots is not None and self._snapshots.is_wanted:
             found = debugging_snapshot.build_failure_snapshot(str(error), self._loop_began_s, self._clock.now_s())
             self._snapshots.offer(debugging_snapshot.encode_snapshot(found))
 
     def before_acting(
         self,
-        seen: Observation,
+        observation: Observation,
         decision: loop.Decision | drain_loop.DrainLoopResult,
         now_s: float,
         instead_of: DecisionReport | None = None,
     ) -> DecisionReport:
-        """Say what is going to be done. Whoever decides again because something was refused names the first account.
+        """Report the decision before acting. A repeated decision after a rejection passes the first report.
 
-        To be called before anything is awaited: the snapshot must still be as it was decided on.
+        Must be called before anything is awaited: the snapshot must be unchanged since the decision.
         """
         if isinstance(decision, loop.Decision):
-            seen = decision.evaluated
+            observation = decision.evaluated
             self._report_faults(decision.faults)
-            self._report_owned(seen)
+            self._report_owned(observation)
         else:
             self._report_faults(decision.faults, ErrorPlace.DRAIN)
-        self._publish(seen, decision, now_s)
+        self._publish(observation, decision, now_s)
         try:
             if isinstance(decision, drain_loop.DrainLoopResult):
-                account = self._account_for_drains(seen, decision, now_s)
+                report = self._make_drain_report(observation, decision, now_s)
             else:
-                account = self._account_for_loop(seen, decision, now_s)
-            said = frozenset(instead_of.emitted_events.before) if instead_of is not None else frozenset()
-            self._emit(event for event in account.emitted_events.before if event not in said)
-            return account
-        except Exception as error:  # a bug here must not keep nodes from coming
-            _report_unexpected(error, "a decision cannot be reported")
+                report = self._make_loop_report(observation, decision, now_s)
+            events = frozenset(instead_of.emitted_events.before) if instead_of is not None else frozenset()
+            self._emit(event for event in report.emitted_events.before if event not in events)
+            return report
+        except Exception as error:  # a bug in reports must not stop scale-up
+            _report_unexpected(error, "failed to report a decision")
             return DecisionReport(decision, now_s)
 
-    @_guarded("what became of a decision cannot be reported")
-    def after_acting(self, account: DecisionReport, outcome: PlanResult) -> None:
-        """Say what became of it."""
-        self._report(account, outcome)
+    @_guarded("failed to report the result of a plan")
+    def after_acting(self, report: DecisionReport, result: PlanResult) -> None:
+        """Report the result of a plan."""
+        self._report(report, result)
 
-    def after_evicting(self, account: DecisionReport, outcome: PlanResult) -> None:
-        """Say what became of evictions that were ordered with it."""
+    def after_evicting(self, report: DecisionReport, result: PlanResult) -> None:
+        """Report the results of evictions."""
         try:
-            self._report_result(account, outcome)
+            self._report_result(report, result)
         except Exception:
-            _log.exception("what became of evictions cannot be reported")
+            _log.exception("failed to report results of evictions")
 
-    # What others know
+    # Other reports
 
     @contextlib.contextmanager
     def measure(self, function: LoopFunction) -> Iterator[None]:
-        """Note how long a part of the loop takes."""
+        """Measure the duration of a part of the loop."""
         began_s = self._clock.monotonic_s()
         try:
             yield
@@ -264,162 +265,164 @@ class Reporter:
             self.observe_duration(function, self._clock.monotonic_s() - began_s)
 
     def observe_duration(self, function: LoopFunction, seconds: float) -> None:
-        """A call of a function took so long. Observed when the loop ends, as it may go on elsewhere."""
+        """Record the duration of a function call. Observed when the loop ends, because the call may be extended."""
         self._durations.append((function, seconds))
 
     def extend_duration(self, function: LoopFunction, seconds: float) -> None:
-        """The last call of a function in this loop went on for so long, or was no more than this."""
+        """Extend the duration of a function's last call in this loop, or replace it."""
         for number in reversed(range(len(self._durations))):
             if self._durations[number][0] is function:
                 self._durations[number] = function, self._durations[number][1] + seconds
                 return
         self.observe_duration(function, seconds)
 
-    @_guarded("the time of a decision cannot be reported")
+    @_guarded("failed to report the duration of a decision")
     def observe_decision(self, kind: str, seconds: float) -> None:
-        """How long a decision took: `kind` is decide or advance."""
+        """Observe the duration of a decision: `kind` is decide or advance."""
         self.metrics.observe(metric_definitions.DECISION_SECONDS, (kind,), seconds)
 
-    @_guarded("objects set aside cannot be reported")
+    @_guarded("failed to report invalid objects")
     def set_aside(self, complaints: Iterable[errors.InvalidObject]) -> None:
-        """These objects cannot be read, or not all of each."""
+        """Report objects that cannot be read completely."""
         self.metrics.set_aside(Counter(complaint.kind for complaint in complaints))
 
-    @_guarded("the size of memory cannot be reported")
+    @_guarded("failed to report the size of memory")
     def memory_saved(self, size_bytes: int) -> None:
-        """Memory was saved in so many bytes."""
+        """Record the size of the written memory in bytes."""
         self.metrics.set_gauges({metric_definitions.MEMORY_BYTES.name: {(): float(size_bytes)}})
 
-    @_guarded("when CapacityBuffers were reconciled cannot be reported")
+    @_guarded("failed to report the reconciliation of CapacityBuffers")
     def buffers_reconciled(self, oldest_s: Mapping[bool, float]) -> None:
-        """The oldest reconciliation of a CapacityBuffer, by whether it is its first."""
+        """Record the oldest reconciliation of a CapacityBuffer, by whether it is its first."""
         values: metric_definitions.SeriesValues = {
             ("true" if is_new else "false",): float(int(at_s)) for is_new, at_s in oldest_s.items()
         }
         self.metrics.set_gauges({metric_definitions.BUFFERS_RECONCILED.name: values})
 
     def leader_changed(self, namespace: str, lease: str, who: str, leads: bool = True) -> None:
-        """Say that this process became the leader, or is no longer."""
+        """Emit an event of acquiring or losing leadership."""
         self._emit((decision_events.leader_event(namespace, lease, who, leads),))
 
-    @_guarded("invalid priorities cannot be reported")
+    @_guarded("failed to report invalid priorities")
     def invalid_priorities(self, complaints: Iterable[errors.InvalidObject]) -> None:
-        """Emit an event if the priority expander's ConfigMap is among the objects that cannot be read."""
+        """Emit an event if the priority expander's ConfigMap is invalid."""
         self._emit(tuple(object_events.invalid_priority_events(self._objects.namespace, complaints)))
 
-    # Inside
+    # Internals
 
-    @_guarded("the status cannot be published")
-    def _publish(self, seen: Observation, decision: loop.Decision | drain_loop.DrainLoopResult, now_s: float) -> None:
+    @_guarded("failed to publish the status")
+    def _publish(
+        self, observation: Observation, decision: loop.Decision | drain_loop.DrainLoopResult, now_s: float
+    ) -> None:
         if self._published is None:
             return
         if isinstance(decision, drain_loop.DrainLoopResult):
-            self._published.on_advance(seen, decision, now_s)
+            self._published.on_advance(observation, decision, now_s)
         else:
-            self._published.on_decision(seen, decision, now_s)
+            self._published.on_decision(observation, decision, now_s)
 
-    @_guarded("faults cannot be reported")
+    @_guarded("failed to report evaluation faults")
     def _report_faults(self, faults: Faults, place: ErrorPlace = ErrorPlace.DECISION) -> None:
-        """Count and log what was left out for the first time."""
+        """Count and log new evaluation faults."""
         known = self._faults.get(place, ())
         for fault in faults:
             if fault not in known:
                 klog.report_error(place, str(fault.suspect), fault.error, fault.cause)
         self._faults[place] = faults
 
-    @_guarded("groups whose size has an owner cannot be reported")
-    def _report_owned(self, seen: Observation) -> None:
-        """Log, and emit an event about, each group whose size another controller applies for the first time."""
-        for event in object_events.replicas_owned_events(seen.groups, self._owned):
+    @_guarded("failed to report groups managed by another controller")
+    def _report_owned(self, observation: Observation) -> None:
+        """Log, and emit an event for, each group whose size another controller newly manages."""
+        for event in object_events.replicas_owned_events(observation.groups, self._externally_managed):
             about = event.about
             name = f"{about.kind}/{about.namespace}/{about.name}"
-            _log.warning("node group size has another owner: group=%s: %s", name, event.message)
+            _log.warning("node group size is managed by another controller: group=%s error=%s", name, event.message)
             if self._emits_events:
                 self._group_recorder.record(about, event.type, event.reason, event.message)
-        owned = frozenset(group.id for group in seen.groups if group.replicas_owner is not None)
-        for name in sorted(self._owned - owned):
-            _log.info("node group size has no other owner any more: group=%s", name)
-        self._owned = owned
+        owned = frozenset(group.id for group in observation.groups if group.replicas_owner is not None)
+        for name in sorted(self._externally_managed - owned):
+            _log.info("node group size is no longer managed by another controller: group=%s", name)
+        self._externally_managed = owned
 
-    def _account_for_loop(self, seen: Observation, decision: loop.Decision, now_s: float) -> DecisionReport:
+    def _make_loop_report(self, observation: Observation, decision: loop.Decision, now_s: float) -> DecisionReport:
         if self._snapshots is not None and self._snapshots.is_wanted:
-            found = debugging_snapshot.build_snapshot(seen, decision, self._settings, self._loop_began_s, now_s)
+            found = debugging_snapshot.build_snapshot(observation, decision, self._settings, self._loop_began_s, now_s)
             self._snapshots.offer(debugging_snapshot.encode_snapshot(found))
         for line in decision_log.summarize_decision(decision):
             _log.log(klog.verbosity_level(0 if decision.plan else 1), "%s", line)
         look = decision.story.scale_down.look
         if self._skipped is not None and look is not None:
             self._skipped = self._skipped.update(look.trials.skipped, now_s)
-        if self._told is not None and decision.story is self._told.decision.story:
-            return replace(self._told, decision=decision, now_s=now_s)  # the same of the same, at once
+        if self._last_report is not None and decision.story is self._last_report.decision.story:
+            return replace(
+                self._last_report, decision=decision, now_s=now_s
+            )  # the same decision about an equal observation
         latencies = list[counter_values.RemovalLatency]()
         if self._tracks_latency:
             self._unneeded, latencies = counter_values.track_removals(
-                self._unneeded, seen, decision, self._settings, now_s
+                self._unneeded, observation, decision, self._settings, now_s
             )
-        account = decision_events.report_decision(
-            seen, decision, self._settings, self._writer.reference, latencies, now_s
+        report = decision_events.report_decision(
+            observation, decision, self._settings, self._writer.reference, latencies, now_s
         )
         if not self.keeps_gauges:
-            return account
-        gauges = gauge_values.decision_gauges(seen, decision, self._settings, now_s)
+            return report
+        gauges = gauge_values.decision_gauges(observation, decision, self._settings, now_s)
         if self._skipped is not None:
             gauges = {**gauges, **gauge_values.skipped_node_gauges(self._skipped)}
-        return replace(account, gauges=gauges)
+        return replace(report, gauges=gauges)
 
-    def _account_for_drains(
-        self, seen: Observation, advanced: drain_loop.DrainLoopResult, now_s: float
+    def _make_drain_report(
+        self, observation: Observation, advanced: drain_loop.DrainLoopResult, now_s: float
     ) -> DecisionReport:
         for line in decision_log.summarize_drains(advanced):
             _log.info("%s", line)
-        return decision_events.report_drains(seen, advanced, self._drains, now_s)
+        return decision_events.report_drains(observation, advanced, self._drains, now_s)
 
-    def _report(self, account: DecisionReport, outcome: PlanResult) -> None:
-        self._report_result(account, outcome)
-        self.metrics.set_gauges(account.gauges)
-        if isinstance(account.decision, loop.Decision):
-            self._conclude(account, account.decision, outcome)
+    def _report(self, report: DecisionReport, result: PlanResult) -> None:
+        self._report_result(report, result)
+        self.metrics.set_gauges(report.gauges)
+        if isinstance(report.decision, loop.Decision):
+            self._report_loop_result(report, report.decision, result)
         else:
-            self.metrics.increment(account.counts)
-        self._drains = account.decision.memory.durable.drains
+            self.metrics.increment(report.counts)
+        self._drains = report.decision.memory.durable.drains
 
-    def _report_result(self, account: DecisionReport, outcome: PlanResult) -> None:
-        self._emit(decision_events.plan_result_events(account.plan_context, outcome, self._writer.reference))
-        removals = account.plan_context.unregistered
+    def _report_result(self, report: DecisionReport, result: PlanResult) -> None:
+        self._emit(decision_events.plan_result_events(report.plan_context, result, self._writer.reference))
+        removals = report.plan_context.unregistered
         self.metrics.increment(
-            counter_values.count_outcome(outcome, account.objects, account.plan_context.drains, removals)
+            counter_values.count_outcome(result, report.objects, report.plan_context.drains, removals)
         )
 
-    def _conclude(self, account: DecisionReport, decision: loop.Decision, outcome: PlanResult) -> None:
-        self._emit(
-            (*account.emitted_events.after, *decision_events.raised_group_events(account.emitted_events, outcome))
-        )
-        if self._told is None or decision.story is not self._told.decision.story:
-            self._count_once(account, decision)  # one that merely stands was counted when it was made
-        self._told = account
-        self._note_activity(decision.story, account.now_s)
+    def _report_loop_result(self, report: DecisionReport, decision: loop.Decision, result: PlanResult) -> None:
+        self._emit((*report.emitted_events.after, *decision_events.raised_group_events(report.emitted_events, result)))
+        if self._last_report is None or decision.story is not self._last_report.decision.story:
+            self._count_decision(report, decision)  # a cached decision was counted when it was made
+        self._last_report = report
+        self._record_activity(decision.story, report.now_s)
         before = self._status
         described = cluster_status.build_cluster_status(
-            account.groups, account.group_of, decision, outcome, before, account.now_s
+            report.groups, report.group_of, decision, result, before, report.now_s
         )
-        self._status = replace(described, held=account.held)
+        self._status = replace(described, held=report.held)
         if self._keeps_status:
             self._writer.put(self._status)
 
-    def _count_once(self, account: DecisionReport, decision: loop.Decision) -> None:
-        self.metrics.increment(account.counts)
+    def _count_decision(self, report: DecisionReport, decision: loop.Decision) -> None:
+        self.metrics.increment(report.counts)
         for labels, kinds in counter_values.observe_estimates(decision):
             self.metrics.observe(metric_definitions.HETEROGENEITY, labels, kinds)
-        for one in account.latencies:
-            self.metrics.observe(metric_definitions.REMOVAL_LATENCY, one.labels, one.seconds)
+        for removal_latency in report.latencies:
+            self.metrics.observe(metric_definitions.REMOVAL_LATENCY, removal_latency.labels, removal_latency.seconds)
 
-    def _note_duration(self) -> None:
+    def _observe_loop_durations(self) -> None:
         self.observe_duration(LoopFunction.MAIN, self._clock.monotonic_s() - self._loop_began_monotonic_s)
         durations, self._durations = self._durations, []
         for function, seconds in durations:
             self.metrics.observe_duration(function, seconds)
 
-    def _note_activity(self, story: DecisionRecord, now_s: float) -> None:
+    def _record_activity(self, story: DecisionRecord, now_s: float) -> None:
         if story.repairs.stop is None:
             self.metrics.set_last_activity(LoopFunction.AUTOSCALING, now_s)
         if any(proposal.result in _ATTEMPTED_RESULTS for proposal in story.scale_ups):
@@ -427,13 +430,15 @@ class Reporter:
         if story.scale_down.result not in (ScaleDownResult.NOT_TRIED, ScaleDownResult.IN_COOLDOWN):
             self.metrics.set_last_activity(LoopFunction.SCALE_DOWN, now_s)
 
-    def _emit(self, said: "Iterator[EventOccurrence] | decision_events.Occurrences") -> None:
+    def _emit(self, events: "Iterator[EventOccurrence] | decision_events.Occurrences") -> None:
         at_s = self._clock.now_s()
-        is_logged = _log.isEnabledFor(klog.verbosity_level(4))  # as Kubernetes' own recorders do at this verbosity
-        for event in said:
+        is_logged = _log.isEnabledFor(klog.verbosity_level(4))  # as Kubernetes' event recorders do
+        for event in events:
             if is_logged:
                 about = f"{event.about.kind} {event.about.namespace}/{event.about.name}"
-                _log.log(klog.verbosity_level(4), "event: object=%r reason=%s: %s", about, event.reason, event.message)
+                _log.log(
+                    klog.verbosity_level(4), "event: object=%r reason=%s message=%s", about, event.reason, event.message
+                )
             if self._emits_events and (self._keeps_status or not self._is_status(event)):
                 self._queued.put_nowait((at_s, event))
 
@@ -443,7 +448,7 @@ class Reporter:
         return about.kind == "ConfigMap" and (about.namespace, about.name) == wanted
 
     async def _record_queued_events(self) -> None:
-        """Hand events to the recorder at their pace: thousands of pods may be told something in one loop."""
+        """Pass events to the recorder at the limited rate: one loop can emit thousands of events."""
         while True:
             at_s, event = await self._queued.get()
             by_message = self._is_status(event)
@@ -451,4 +456,4 @@ class Reporter:
                 event.about, event.type, event.reason, event.message, by_message=by_message, at_s=at_s
             )
             self._queued.task_done()
-            await self._pace.wait(self._queued.qsize())
+            await self._rate_limiter.wait(self._queued.qsize())

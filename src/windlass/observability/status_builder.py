@@ -1,4 +1,4 @@
-"""Status builder: the published status from an observation and a decision.
+"""Status builder: the published status of an observation and a decision.
 
 Nodes and shares are computed from the snapshot's columns; pending pods are grouped by what the loop decided for them.
 """
@@ -36,37 +36,37 @@ from windlass.observability.status_model import (
 )
 
 _SHARE_DIGITS = 3
-"""Of shares: more would only make nodes differ that look the same."""
+"""Digits of ratios: more would make equal-looking nodes differ."""
 
 Shares = list[float]
 
 
 def describe_nodes(
-    seen: Observation,
+    observation: Observation,
     durable: DurableMemory,
-    found: cluster_health.ClusterHealth,
+    health: cluster_health.ClusterHealth,
     scale_down: ScaleDownRecord,
     phases: Mapping[str, str],
 ) -> tuple[PublishedNode, ...]:
-    """By name. `phases`: how far nodes on their way out are, by name."""
-    nodes = [*_describe_registered(seen, durable, found, _unremovable_reasons(scale_down), phases)]
-    nodes += _describe_unregistered(seen, found)
+    """Describe nodes by name. `phases`: progress of drains by node name."""
+    nodes = [*_describe_registered(observation, durable, health, _unremovable_reasons(scale_down), phases)]
+    nodes += _describe_unregistered(observation, health)
     nodes.sort(key=lambda node: node.name)
     return tuple(nodes)
 
 
 def _describe_registered(
-    seen: Observation,
+    observation: Observation,
     durable: DurableMemory,
-    found: cluster_health.ClusterHealth,
+    health: cluster_health.ClusterHealth,
     reasons: Mapping[str, str],
     phases: Mapping[str, str],
 ) -> Iterator[PublishedNode]:
-    table, own = seen.snapshot.nodes, _find_groups(seen)
-    unready, starting = frozenset(found.total.unready), frozenset(found.total.not_started)
+    table, own = observation.snapshot.nodes, _find_groups(observation)
+    unready, starting = frozenset(health.total.unready), frozenset(health.total.not_started)
     since, drains = durable.scale_down.since, durable.drains
-    cpu, memory = (requested_share(seen.snapshot, column) for column in (CPU_COLUMN, MEMORY_COLUMN))
-    gpu, pods = _share_of_gpus(seen.snapshot), (table.allocatable - table.free)[PODS_COLUMN].tolist()
+    cpu, memory = (requested_share(observation.snapshot, column) for column in (CPU_COLUMN, MEMORY_COLUMN))
+    gpu, pods = _share_of_gpus(observation.snapshot), (table.allocatable - table.free)[PODS_COLUMN].tolist()
     for row, alive in enumerate(table.alive.tolist()):
         if not alive:
             continue
@@ -88,41 +88,43 @@ def _describe_registered(
         )  # fmt: skip
 
 
-def _describe_unregistered(seen: Observation, found: cluster_health.ClusterHealth) -> Iterator[PublishedNode]:
-    """Instances that have no node."""
-    registered = {node.provider_id for node in seen.nodes}
-    late, since = frozenset(found.total.long_unregistered), found.memory.unregistered_since
-    for group in seen.groups:
-        for one in group.instances:
-            if one.provider_id in registered:
+def _describe_unregistered(observation: Observation, health: cluster_health.ClusterHealth) -> Iterator[PublishedNode]:
+    """Describe instances without a node."""
+    registered = {node.provider_id for node in observation.nodes}
+    late, since = frozenset(health.total.long_unregistered), health.memory.unregistered_since
+    for group in observation.groups:
+        for instance in group.instances:
+            if instance.provider_id in registered:
                 continue
-            since_s = since.get(one.provider_id)
-            if one.error is not None:
-                yield PublishedNode(one.provider_id, group.id, NodeState.FAILED, since_s, why=one.error.said)
-            elif one.state == "Deleting":
-                yield PublishedNode(one.provider_id, group.id, NodeState.DRAINING, since_s, why="deleting")
-            elif one.provider_id in late:
-                yield PublishedNode(one.provider_id, group.id, NodeState.FAILED, since_s, why="no node came in time")
+            since_s = since.get(instance.provider_id)
+            if instance.error is not None:
+                yield PublishedNode(instance.provider_id, group.id, NodeState.FAILED, since_s, why=instance.error.said)
+            elif instance.state == "Deleting":
+                yield PublishedNode(instance.provider_id, group.id, NodeState.DRAINING, since_s, why="deleting")
+            elif instance.provider_id in late:
+                yield PublishedNode(
+                    instance.provider_id, group.id, NodeState.FAILED, since_s, why="no node came in time"
+                )
             else:
-                yield PublishedNode(one.provider_id, group.id, NodeState.BOOTING, since_s)
+                yield PublishedNode(instance.provider_id, group.id, NodeState.BOOTING, since_s)
 
 
 def requested_share(snapshot: Snapshot, column: int) -> Shares:
-    """What pods ask for of a resource, for every row of the nodes; 0 where a node has none of it."""
+    """Return float (n_nodes,): the requested share of a resource; 0 where a node has none of it."""
     has, free = snapshot.nodes.allocatable[column], snapshot.nodes.free[column]
     shares = np.divide(has - free, has, out=np.zeros(len(has)), where=has > 0)
     return np.round(shares, _SHARE_DIGITS).tolist()  # type: ignore[no-any-return]
 
 
 def total_share(snapshot: Snapshot, column: int, among: arrays.Mask | None = None) -> float:
-    """The same of all nodes that exist together."""
+    """Return the requested share of all existing nodes together."""
     alive = snapshot.nodes.alive if among is None else among
     has = int(snapshot.nodes.allocatable[column][alive].sum())
     return round(1.0 - int(snapshot.nodes.free[column][alive].sum()) / has, _SHARE_DIGITS) if has > 0 else 0.0
 
 
 def total_gpu_share(snapshot: Snapshot) -> float | None:
-    """None where no node has GPUs."""
+    """Return the requested share of GPUs; None without GPU nodes."""
     for column in _gpu_columns(snapshot):
         among = snapshot.nodes.alive & (snapshot.nodes.allocatable[column] > 0)
         if among.any():
@@ -136,7 +138,7 @@ def _gpu_columns(snapshot: Snapshot) -> list[int]:
 
 
 def _share_of_gpus(snapshot: Snapshot) -> dict[int, float]:
-    """By row, of nodes that have GPUs; the first kind that a node has counts."""
+    """Return the requested share of GPUs by row of GPU nodes; the first GPU resource of a node counts."""
     found: dict[int, float] = {}
     for column in reversed(_gpu_columns(snapshot)):
         shares = requested_share(snapshot, column)
@@ -144,27 +146,34 @@ def _share_of_gpus(snapshot: Snapshot) -> dict[int, float]:
     return found
 
 
-def _find_groups(seen: Observation) -> dict[str, str]:
-    """Group by provider id."""
-    return {one.provider_id: group.id for group in seen.groups for one in group.instances if one.provider_id}
+def _find_groups(observation: Observation) -> dict[str, str]:
+    """Return the group of each provider id."""
+    return {
+        instance.provider_id: group.id
+        for group in observation.groups
+        for instance in group.instances
+        if instance.provider_id
+    }
 
 
 def _unremovable_reasons(story: ScaleDownRecord) -> dict[str, str]:
-    """What keeps nodes, by name, in the peer's words."""
+    """Return why nodes are unremovable, by name, in Cluster Autoscaler's words."""
     if story.look is None:
         return {}
     judged = zip(story.look.eligibility.names, story.look.eligibility.reasons, strict=True)
     reasons = {name: str(reason) for name, reason in judged if reason is not None}
-    reasons |= {one.node_name: str(one.reason) for one in story.look.trials.failed if one.reason is not None}
+    reasons |= {
+        removal.node_name: str(removal.reason) for removal in story.look.trials.failed if removal.reason is not None
+    }
     if story.choice is not None:
-        reasons |= {one.node_name: str(one.reason) for one in story.choice.kept}
+        reasons |= {unremovable.node_name: str(unremovable.reason) for unremovable in story.choice.kept}
     return reasons
 
 
 _MAX_TOTAL_REACHED = "max total nodes in cluster reached"
 
 _MAX_NODES_NAMED = 3
-"""Nodes that are named, at most."""
+"""Maximum number of nodes listed by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,48 +189,48 @@ class _PodSet:
     nodes: dict[str, None] = field(default_factory=dict)
 
 
-def describe_pending_pods(seen: Observation, decision: Decision, rows: list[int]) -> tuple[PendingPods, ...]:
-    """The pods of these rows, which wait; those that wait longest first. Only so many sets are told."""
-    table, told = seen.snapshot.pods, _answers_by_row(decision)
+def describe_pending_pods(observation: Observation, decision: Decision, rows: list[int]) -> tuple[PendingPods, ...]:
+    """Describe pending pods of these rows, grouped; longest pending first, up to the limit."""
+    table, pod_answers = observation.snapshot.pods, _answers_by_row(decision)
     places = decision.memory.volatile.pending.hints.old
     sets: dict[tuple[int, int, _PodAnswer], _PodSet] = {}
     waiting, room = _PodAnswer(PendingState.WAITING), _PodAnswer(PendingState.ROOM)
     for row, shape, kind in zip(rows, table.shape_ids[rows].tolist(), table.template_ids[rows].tolist(), strict=True):
-        answer, place = told.get(row), places.get(table.uids[row])
+        answer, place = pod_answers.get(row), places.get(table.uids[row])
         if answer is None:
             answer = waiting if place is None else room
-        found = sets.setdefault((shape, kind, answer), _PodSet())
-        found.rows.append(row)
-        if place is not None and answer is room and len(found.nodes) < _MAX_NODES_NAMED:
-            found.nodes[place] = None
-    made = (_describe_pod_set(seen, found, answer) for (_, _, answer), found in sets.items())
-    return tuple(sorted(made, key=lambda one: (one.since_s, one.pod))[:MAX_PENDING])
+        pod_set = sets.setdefault((shape, kind, answer), _PodSet())
+        pod_set.rows.append(row)
+        if place is not None and answer is room and len(pod_set.nodes) < _MAX_NODES_NAMED:
+            pod_set.nodes[place] = None
+    made = (_describe_pod_set(observation, found, answer) for (_, _, answer), found in sets.items())
+    return tuple(sorted(made, key=lambda pending_pods: (pending_pods.since_s, pending_pods.pod))[:MAX_PENDING])
 
 
-def _describe_pod_set(seen: Observation, found: _PodSet, answer: _PodAnswer) -> PendingPods:
-    table, first = seen.snapshot.pods, found.rows[0]
+def _describe_pod_set(observation: Observation, pod_set: _PodSet, answer: _PodAnswer) -> PendingPods:
+    table, first = observation.snapshot.pods, pod_set.rows[0]
     kind = table.template_key(first)
     return PendingPods(
         table.key(first),
-        len(found.rows),
+        len(pod_set.rows),
         answer.help,
         f"{kind.owner.kind} {kind.owner.name}" if kind.owner else "",
         dict(kind.spec.requests),
-        float(table.created_s[found.rows].min()),
+        float(table.created_s[pod_set.rows].min()),
         answer.groups,
-        tuple(found.nodes),
+        tuple(pod_set.nodes),
         answer.reasons,
     )
 
 
 def _answers_by_row(decision: Decision) -> Mapping[int, _PodAnswer]:
-    """What was said, by row. The last round has the last word, but for those that an earlier one helped."""
-    told: dict[int, _PodAnswer] = {}
+    """Return the answer to each row. The last round applies, except for pods that an earlier round scaled up for."""
+    pod_answers: dict[int, _PodAnswer] = {}
     for proposal in decision.story.scale_ups:
         for row, answer in _answer_of(proposal):
-            if row not in told or told[row].help is not PendingState.HELPED:
-                told[row] = answer
-    return told
+            if row not in pod_answers or pod_answers[row].help is not PendingState.HELPED:
+                pod_answers[row] = answer
+    return pod_answers
 
 
 def _answer_of(proposal: ScaleUpProposal) -> Iterator[tuple[int, _PodAnswer]]:
@@ -230,7 +239,7 @@ def _answer_of(proposal: ScaleUpProposal) -> Iterator[tuple[int, _PodAnswer]]:
         yield from ((row, refused) for row in alike.rows)
     later = _PodAnswer(PendingState.LATER)
     yield from ((row, later) for row in proposal.awaiting)
-    helped = _PodAnswer(PendingState.HELPED, tuple(one.group.id for one in proposal.increases))
+    helped = _PodAnswer(PendingState.HELPED, tuple(increase.group.id for increase in proposal.increases))
     yield from ((row, helped) for row in proposal.helped)
 
 
@@ -243,7 +252,7 @@ def _reasons(proposal: ScaleUpProposal, alike: PodEquivalenceGroup) -> Iterator[
 
 
 _PAID_STATES = ("Running", "Creating")
-"""States of instances that are paid for."""
+"""States of instances that cost money."""
 
 _READY_STATES = (NodeState.READY, NodeState.UNNEEDED)
 """States of nodes that are ready and stay."""
@@ -251,7 +260,7 @@ _READY_STATES = (NodeState.READY, NodeState.UNNEEDED)
 
 @dataclass(frozen=True, slots=True)
 class PublisherInfo:
-    """What a status says of the one who publishes it."""
+    """Identity of the publishing process."""
 
     mode: str = "live"
     name: str = ""
@@ -263,19 +272,19 @@ LIVE_PUBLISHER = PublisherInfo()
 
 @dataclass(frozen=True, slots=True)
 class ClusterMeasurements:
-    """The few numbers that are noted after every loop, whoever watches."""
+    """Key figures that are measured after every loop, with or without watchers."""
 
     sample: ClusterSample
     unpriced: int
     waiting: list[int] = field(compare=False, default_factory=list)
-    """Rows of the pods that wait."""
+    """Rows of pending pods."""
 
 
-def measure_cluster(seen: Observation, now_s: float) -> ClusterMeasurements:
-    """How large the cluster is, what waits and what it costs."""
-    snapshot, waiting = seen.snapshot, seen.snapshot.pending()
+def measure_cluster(observation: Observation, now_s: float) -> ClusterMeasurements:
+    """Measure size, pending pods and cost of the cluster."""
+    snapshot, waiting = observation.snapshot, observation.snapshot.pending()
     count = int(snapshot.nodes.alive.sum())
-    priced = [(group, count_paid_instances(group)) for group in seen.groups if group.price_per_hour is not None]
+    priced = [(group, count_paid_instances(group)) for group in observation.groups if group.price_per_hour is not None]
     cost = sum((group.price_per_hour or 0.0) * paid for group, paid in priced)
     sample = ClusterSample(
         now_s,
@@ -290,25 +299,25 @@ def measure_cluster(seen: Observation, now_s: float) -> ClusterMeasurements:
 
 
 def count_paid_instances(group: node_groups.NodeGroup) -> int:
-    """How many machines of the group there are, or will be in a moment."""
-    return sum(1 for one in group.instances if one.state in _PAID_STATES and one.error is None)
+    """Return the number of existing and upcoming machines of a group."""
+    return sum(1 for instance in group.instances if instance.state in _PAID_STATES and instance.error is None)
 
 
 def build_status(
-    seen: Observation,
+    observation: Observation,
     decision: Decision,
     figures: ClusterMeasurements,
     setting: PublisherInfo = LIVE_PUBLISHER,
     phases: Mapping[str, str] | None = None,
 ) -> PublishedStatus:
-    """How everything stands after the loop, but for what is kept from loop to loop: decisions, samples, what was spent.
+    """Build the status after a loop, without the history: decisions, samples and accumulated cost.
 
-    To be called while the snapshot is as it was decided on. `phases`: how far nodes on their way out are, by name.
+    Must be called while the snapshot is unchanged since the decision. `phases`: progress of drains by node name.
     """
     story, durable = decision.story, decision.memory.durable
-    told = describe_nodes(seen, durable, story.health, story.scale_down, phases or {})
-    states = Counter((node.group, node.state) for node in told)
-    sample, snapshot = figures.sample, seen.snapshot
+    published_nodes = describe_nodes(observation, durable, story.health, story.scale_down, phases or {})
+    states = Counter((node.group, node.state) for node in published_nodes)
+    sample, snapshot = figures.sample, observation.snapshot
     cluster = ClusterSummary(
         sample.at_s,
         durable.loop,
@@ -321,7 +330,7 @@ def build_status(
         str(story.scale_ups[0].result) if story.scale_ups else "",
         str(story.scale_down.result),
         sample.nodes,
-        sum(node.state in _READY_STATES for node in told),
+        sum(node.state in _READY_STATES for node in published_nodes),
         int((snapshot.pods.node_rows != arrays.ABSENT).sum()),
         sample.pending,
         sample.cpu,
@@ -329,33 +338,38 @@ def build_status(
         total_gpu_share(snapshot),
         ClusterCost(sample.cost_per_hour, unpriced=figures.unpriced),
     )
-    groups = sorted((_describe_group(group, decision, states) for group in seen.groups), key=lambda one: one.id)
-    return PublishedStatus(cluster, tuple(groups), told, describe_pending_pods(seen, decision, figures.waiting))
+    groups = sorted(
+        (_describe_group(group, decision, states) for group in observation.groups),
+        key=lambda published_group: published_group.id,
+    )
+    return PublishedStatus(
+        cluster, tuple(groups), published_nodes, describe_pending_pods(observation, decision, figures.waiting)
+    )
 
 
 def update_drains(
     before: PublishedStatus,
-    seen: Observation,
+    observation: Observation,
     decision: Decision,
     durable: DurableMemory,
     phases: Mapping[str, str],
     now_s: float,
 ) -> PublishedStatus:
-    """The same after drains moved on. `decision`: the last one, on which everything else still stands."""
+    """Return the status with updated drains. `decision`: the last one; everything else is still based on it."""
     story = decision.story
-    told = describe_nodes(seen, durable, story.health, story.scale_down, phases)
+    published_nodes = describe_nodes(observation, durable, story.health, story.scale_down, phases)
     cluster = msgspec.structs.replace(before.cluster, at_s=now_s)
-    return msgspec.structs.replace(before, cluster=cluster, nodes=told)
+    return msgspec.structs.replace(before, cluster=cluster, nodes=published_nodes)
 
 
 def _describe_group(
     group: node_groups.NodeGroup, decision: Decision, states: Counter[tuple[str, NodeState]]
 ) -> PublishedGroup:
     story, id = decision.story, group.id
-    size, found = story.repairs.sizes.get(id), story.health.groups.get(id)
-    grown = {one.group.id: one.new_size for proposal in story.scale_ups for one in proposal.increases}
+    size, group_health = story.repairs.sizes.get(id), story.health.groups.get(id)
+    grown = {increase.group.id: increase.new_size for proposal in story.scale_ups for increase in proposal.increases}
     target = grown.get(id, size.target if size is not None else group.target_size)
-    backoff = found.backoff if found is not None else None
+    backoff = group_health.backoff if group_health is not None else None
     ready = sum(states[id, state] for state in _READY_STATES)
     here = ready + sum(
         states[id, state] for state in (NodeState.UNREADY, NodeState.BOOTING, NodeState.FAILED, NodeState.DRAINING)
@@ -376,6 +390,6 @@ def _describe_group(
         None if backoff is None else PublishedBackoff(backoff.until_s, backoff.error.code, backoff.error.message),
         price,
         None if price is None else round(price * count_paid_instances(group), 6),
-        tuple(dict.fromkeys(one.error.said for one in group.instances if one.error is not None)),
+        tuple(dict.fromkeys(instance.error.said for instance in group.instances if instance.error is not None)),
         group.replicas_owner.message if group.replicas_owner is not None else "",
     )

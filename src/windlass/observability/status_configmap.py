@@ -1,4 +1,4 @@
-"""Status ConfigMap: Cluster Autoscaler's YAML status, parsed and formatted, and its writer.
+"""Status ConfigMap: formats and parses Cluster Autoscaler's YAML status, and writes it.
 
 The writer keeps the latest text and never blocks the loop. Transition times are read back after a restart.
 """
@@ -42,22 +42,22 @@ _NOTHING = ClusterWideStatus(_UNKNOWN, NO_NODES, _UNKNOWN, _UNKNOWN, 0)
 
 
 def format_go_time(now_s: float) -> str:
-    """A moment as Go prints it: `2026-11-15 08:23:16.2965 +0000 UTC`."""
+    """Format a time like Go: `2026-11-15 08:23:16.2965 +0000 UTC`."""
     moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=round(now_s * 1e6))
     fraction = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
     return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} +0000 UTC"
 
 
 def format_status(status: AutoscalerStatus) -> str:
-    """The YAML text."""
+    """Format the status as YAML."""
     return yaml.dump(status_document(status), Dumper=_Dumper, sort_keys=True, allow_unicode=True)
 
 
-# ── The document ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Document ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def status_document(status: AutoscalerStatus) -> dict[str, Any]:
-    """What the text says, as plain data. Parts that say nothing are left out where the peer leaves them out."""
+    """Return the status as plain data. Empty parts are omitted where Cluster Autoscaler omits them."""
     made: dict[str, Any] = {
         "time": format_go_time(status.at_s),
         "autoscalerStatus": "Initializing" if status.cluster is None else "Running",
@@ -68,7 +68,9 @@ def status_document(status: AutoscalerStatus) -> dict[str, Any]:
     if status.groups:
         made["nodeGroups"] = [_group(group) for group in status.groups]
     if status.held:
-        made["heldNodeGroups"] = [{"name": one.id, "reason": truncate_message(one.why)} for one in status.held]
+        made["heldNodeGroups"] = [
+            {"name": held_group.id, "reason": truncate_message(held_group.why)} for held_group in status.held
+        ]
     return made
 
 
@@ -92,7 +94,7 @@ def _group(group: NodeGroupStatus) -> dict[str, Any]:
 
 
 def _replicas_owner(group: NodeGroupStatus) -> dict[str, Any]:
-    """Left out where no other controller applies the size, as it always is of Cluster Autoscaler."""
+    """Return the replicas owner; omitted without one, as always in Cluster Autoscaler."""
     owner = group.replicas_owner
     return (
         {} if owner is None else {"replicasOwner": {"manager": owner.manager, "remedy": truncate_message(owner.remedy)}}
@@ -111,7 +113,7 @@ def _backoff(group: NodeGroupStatus) -> dict[str, str]:
 
 
 def _format_go_durations(seconds: re.Match[str]) -> str:
-    """Decisions tell times in seconds; the peer as Go does."""
+    """Rewrite durations in seconds to Go's format."""
     return f" after {time_formats.format_duration(float(seconds[1]))}"
 
 
@@ -143,17 +145,17 @@ def _counts(nodes: Readiness) -> dict[str, Any]:
 
 
 class _Time(str):
-    """A text that Go's YAML quotes, because it would read as a time otherwise."""
+    """A string that Go's YAML quotes, because it would parse as a timestamp."""
 
     __slots__ = ()
 
 
 _Base: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""The same text either way; the one in C takes a tenth of the time, and a status is written in every loop."""
+"""The C implementation gives the same text in a tenth of the time; a status is written in every loop."""
 
 
-class _Dumper(_Base):  # type: ignore[misc, valid-type]  # which of the two, only the installation knows
-    """Writes as Go's does."""
+class _Dumper(_Base):  # type: ignore[misc, valid-type] # depends on the installed library
+    """Dumps YAML like Go."""
 
 
 def _represent_go_time(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -161,7 +163,7 @@ def _represent_go_time(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """Plain, unless a character would be taken for a break of the line."""
+    """Represent a string in plain style, unless a character would be read as a line break."""
     return dumper.represent_str(text) if text.isprintable() else _represent_go_time(dumper, text)
 
 
@@ -175,11 +177,11 @@ def _time(at_s: float | None) -> _Time | None:
     return None if at_s is None else _Time(time_formats.format_time(at_s))
 
 
-# ── And back ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Parsing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def parse_transition_times(text: str) -> TransitionTimes:
-    """Since when parts have had their status, as far as a text tells. Whatever it does not tell is left out."""
+    """Parse the transition times of a status. Missing ones are left out."""
     try:
         found = yaml_documents.load_yaml(text)
     except yaml.YAMLError:
@@ -191,7 +193,7 @@ def parse_transition_times(text: str) -> TransitionTimes:
 
 def _parse_transitions(found: dict[str, Any]) -> Iterator[tuple[tuple[str, str], tuple[str, float]]]:
     groups = found.get("nodeGroups")
-    named = [(one.get("name"), one) for one in groups if isinstance(one, dict)] if isinstance(groups, list) else []
+    named = [(item.get("name"), item) for item in groups if isinstance(item, dict)] if isinstance(groups, list) else []
     for name, parts in ((CLUSTER_SCOPE, found.get("clusterWide")), *named):
         for part in (HEALTH, SCALE_UP, SCALE_DOWN):
             condition = parts.get(part) if isinstance(parts, dict) else None
@@ -206,7 +208,7 @@ def _parse_transitions(found: dict[str, Any]) -> Iterator[tuple[tuple[str, str],
 
 
 WRITE_INTERVAL_S = 2.0
-"""Between two writes. Loops may follow each other at once, and calls to the API server are few."""
+"""Minimum interval between writes: loops can follow each other at once, and API requests are limited."""
 
 _CONFIG_MAPS = resources.CONFIG_MAPS.untyped()
 
@@ -214,34 +216,36 @@ _log = logging.getLogger(__name__)
 
 
 class StatusWriter:
-    """Keeps the status ConfigMap."""
+    """Writes the status ConfigMap."""
 
     def __init__(self, api: client.Client, namespace: str, name: str) -> None:
         self._client, self._namespace, self._name = api, namespace, name
         self._wanted: AutoscalerStatus | None = None
         self._changed = asyncio.Event()
         self._found: Unstructured | None = None
-        """As last read or written."""
+        """The ConfigMap as last read or written."""
 
     @property
     def reference(self) -> InvolvedObject:
-        """The ConfigMap as the object of events."""
+        """Reference to the ConfigMap, for events."""
         uid = "" if self._found is None else str((self._found.get("metadata") or {}).get("uid", ""))
         return InvolvedObject("v1", "ConfigMap", self._name, self._namespace, uid)
 
     async def read_since(self) -> TransitionTimes:
-        """What a process before this one left."""
+        """Read the transition times of an earlier process."""
         try:
             self._found = await self._client.get(_CONFIG_MAPS, self._name, self._namespace)
         except errors.NotFound:
             return {}
         except WindlassError as error:
-            _log.warning("status ConfigMap %s/%s cannot be read: %s", self._namespace, self._name, error)
+            _log.warning(
+                "failed to read status ConfigMap: configmap=%s/%s error=%s", self._namespace, self._name, error
+            )
             return {}
         return parse_transition_times(str((self._found.get("data") or {}).get(STATUS_KEY, "")))
 
     def put(self, status: AutoscalerStatus) -> None:
-        """Write this when there is time. Never waits; what was not written until then never will be."""
+        """Store a status to be written. Never blocks; replaces a status that was not written yet."""
         self._wanted = status
         self._changed.set()
 
@@ -253,7 +257,7 @@ class StatusWriter:
             await self._client.clock.sleep(WRITE_INTERVAL_S)
 
     async def flush(self) -> None:
-        """Write what is to be written now. A failure is logged."""
+        """Write the pending status now. Errors are logged."""
         self._changed.clear()
         wanted, self._wanted = self._wanted, None
         if wanted is None:
@@ -262,20 +266,22 @@ class StatusWriter:
             self._found = await self._write(wanted)
         except WindlassError as error:
             self._found = None
-            _log.error("status ConfigMap %s/%s cannot be written: %s", self._namespace, self._name, error)
+            _log.error("failed to write status ConfigMap: configmap=%s/%s error=%s", self._namespace, self._name, error)
 
     async def delete(self) -> None:
-        """Nobody keeps the status any more."""
+        """Delete the status ConfigMap."""
         self._wanted = None
         try:
             await self._client.delete(_CONFIG_MAPS, self._name, self._namespace)
         except errors.NotFound:
             return
         except WindlassError as error:
-            _log.error("status ConfigMap %s/%s cannot be deleted: %s", self._namespace, self._name, error)
+            _log.error(
+                "failed to delete status ConfigMap: configmap=%s/%s error=%s", self._namespace, self._name, error
+            )
 
     async def _write(self, status: AutoscalerStatus) -> Unstructured:
-        """Update what is known to be there, or else what is found there, or else create it."""
+        """Update the ConfigMap that was last read, or else the current one, or else create it."""
         if self._found is not None:
             try:
                 return await self._client.update(_CONFIG_MAPS, self._body(status, self._found))
@@ -288,7 +294,7 @@ class StatusWriter:
         return await self._client.update(_CONFIG_MAPS, self._body(status, found))
 
     def _body(self, status: AutoscalerStatus, found: Unstructured | None) -> Unstructured:
-        """The ConfigMap with our part of it changed: all that others wrote stays."""
+        """Return the ConfigMap with windlass's keys changed; others stay."""
         before = found or {"metadata": {"name": self._name, "namespace": self._namespace}}
         metadata = dict(before.get("metadata") or {"name": self._name, "namespace": self._namespace})
         metadata["annotations"] = {

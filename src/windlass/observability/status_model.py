@@ -11,42 +11,42 @@ import msgspec
 
 
 class NodeState(enum.StrEnum):
-    """Where a node stands."""
+    """State of a node."""
 
     READY = "ready"
     UNNEEDED = "unneeded"
-    """Its pods have a place elsewhere, or it has none: it goes when it has been so for long enough."""
+    """The node is empty, or its pods fit elsewhere: it is removed after the unneeded time."""
     DRAINING = "draining"
-    """On its way out: marked, emptied or being deleted."""
+    """The node is tainted, drained or being deleted."""
     BOOTING = "booting"
-    """An instance without a node, or a node that is too young to be ready."""
+    """An instance without a node, or a node that is still starting."""
     UNREADY = "unready"
     FAILED = "failed"
-    """An instance that could not be made, or whose node did not come in time."""
+    """An instance that could not be created, or whose node did not register in time."""
 
 
 class PublishedNode(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node, or an instance that has none yet."""
+    """A node, or an instance without a node."""
 
     name: str
-    """Of an instance without a node: its provider id."""
+    """Name; of an instance without a node, its provider id."""
     group: str = ""
-    """Empty: it belongs to none, and nobody scales it."""
+    """Group id. Empty: the node belongs to no group and is not scaled."""
     state: NodeState = NodeState.READY
     since_s: float | None = None
-    """Since when, where that is known."""
+    """Time since which the state holds, if known."""
     cpu: float = 0.0
     memory: float = 0.0
     gpu: float | None = None
-    """Shares that its pods ask for; None on a node without GPUs."""
+    """Requested share of GPUs; None without GPUs."""
     pods: int = 0
     cordoned: bool = False
     why: str = ""
-    """What keeps it (in Cluster Autoscaler's word), how far its drain is, or what went wrong."""
+    """Why the node is unremovable (Cluster Autoscaler's reason), how far its drain is, or its error."""
 
 
 class PublishedBackoff(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A group is left alone after a failed scale-up."""
+    """Backoff of a group after a failed scale-up."""
 
     until_s: float
     code: str = ""
@@ -63,71 +63,71 @@ class PublishedGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     ready: int = 0
     unready: int = 0
     booting: int = 0
-    """Nodes that were asked for and are not ready yet."""
+    """Number of upcoming nodes."""
     failed: int = 0
     unneeded: int = 0
     draining: int = 0
     is_healthy: bool = True
     backoff: PublishedBackoff | None = None
     price_per_hour: float | None = None
-    """Of one node, in whatever currency the group's annotation is; None where nobody says."""
+    """Price of one node, in the currency of the group's annotation; None if unknown."""
     cost_per_hour: float | None = None
-    """Of those that there are."""
+    """Price of all paid instances."""
     errors: tuple[str, ...] = ()
-    """Of instances that could not be made."""
+    """Errors of failed instances."""
     replicas_owner: str = ""
-    """Which controller applies its size, and what ends that; empty if none does."""
+    """The controller that manages the group's size, and how to end that; empty without one."""
 
     @property
     def name(self) -> str:
-        """Without its kind and namespace."""
+        """Name without kind and namespace."""
         return self.id.rpartition("/")[2]
 
 
 class PendingState(enum.StrEnum):
-    """What is done for pods that wait."""
+    """State of pending pods."""
 
     HELPED = "helped"
-    """Groups grow for them."""
+    """A scale-up was triggered."""
     ROOM = "room"
-    """There is room on a node, or on one that is on its way."""
+    """The pods fit on an existing or upcoming node."""
     LATER = "later"
-    """Some group could help, but not in this loop."""
+    """A group fits the pods, but was not scaled up in this loop."""
     NOWHERE = "nowhere"
-    """No group helps: `reasons`."""
+    """No group fits the pods: `reasons`."""
     WAITING = "waiting"
-    """Nobody has come to them yet: they are new, gated, or something else came first."""
+    """Not evaluated yet: the pods are new or gated, or other work came first."""
 
 
 class RejectedGroup(msgspec.Struct, frozen=True):
-    """Why a group does not help."""
+    """Why a group does not fit."""
 
     group: str
     texts: tuple[str, ...]
 
 
 class PendingPods(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Pods that wait, are alike, and of which the same is to be said."""
+    """Pending pods that are equivalent and have the same state."""
 
     pod: str
-    """One of them, namespace/name."""
+    """One of the pods, as namespace/name."""
     count: int
     help: PendingState
     owner: str = ""
-    """Kind and name of their controller."""
+    """Kind and name of the controller."""
     requests: Mapping[str, int] = {}
-    """Of each: millicores, bytes, pieces."""
+    """Requests of one pod: millicores, bytes, counts."""
     since_s: float = 0.0
-    """When the first of them was created."""
+    """Creation time of the oldest pod."""
     groups: tuple[str, ...] = ()
-    """Those that grow for them."""
+    """Groups that are scaled up for the pods."""
     nodes: tuple[str, ...] = ()
-    """Those that have room."""
+    """Nodes that the pods fit on."""
     reasons: tuple[RejectedGroup, ...] = ()
 
 
 class PublishedDecision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that was decided, and why. Numbers only rise."""
+    """An entry of the decision log. Ids increase."""
 
     number: int
     at_s: float
@@ -140,18 +140,18 @@ class PublishedDecision(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ClusterCost(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the nodes cost, as far as prices are known."""
+    """Cost of the nodes, as far as prices are known."""
 
     per_hour: float = 0.0
     spent: float = 0.0
-    """Since `since_s`, when this process first decided."""
+    """Cost since `since_s`, the time of the first decision of this process."""
     since_s: float = 0.0
     unpriced: int = 0
-    """Nodes whose price nobody says."""
+    """Number of nodes without a price."""
 
 
 class ClusterSample(msgspec.Struct, frozen=True, array_like=True):
-    """One point of the lines."""
+    """A sample of the time series."""
 
     at_s: float
     nodes: int
@@ -162,39 +162,41 @@ class ClusterSample(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ClusterSummary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The whole, in figures."""
+    """Key figures of the cluster."""
 
     at_s: float
-    """When the loop decided."""
+    """Time of the loop's decision."""
     loop: int = 0
     name: str = ""
-    """What is watched: a story's name; empty for a real cluster."""
+    """Name of the scenario; empty for a real cluster."""
     mode: str = "live"
     """live, dry-run, shadow, simulated, recorded"""
     is_over: bool = False
-    """Nothing more will come: the story or the recording has ended."""
+    """Whether the scenario or recording has ended."""
     speed: float = 1.0
-    """Seconds that pass in one: of a story."""
+    """Simulated seconds per real second, of a scenario."""
     is_healthy: bool = True
     stop: str = ""
-    """Why nothing else is decided; empty if everything is."""
+    """Why nothing else is decided; empty otherwise."""
     scale_up: str = ""
     scale_down: str = ""
-    """What came of it, in Cluster Autoscaler's words."""
+    """Result of scale-down, in Cluster Autoscaler's words."""
     nodes: int = 0
     ready: int = 0
     pods: int = 0
-    """On nodes."""
+    """Number of bound pods."""
     pending: int = 0
     cpu: float = 0.0
     memory: float = 0.0
     gpu: float | None = None
-    """Shares of all nodes together."""
+    """Requested share of all GPUs."""
     cost: ClusterCost = ClusterCost()
 
 
 class PublishedStatus(msgspec.Struct, frozen=True):
-    """Everything at one moment. Nodes and groups are by name and id, in order; decisions and samples oldest first."""
+    """The complete status at one time. Nodes and groups are sorted by name and id; decisions and samples oldest
+    first.
+    """
 
     cluster: ClusterSummary
     groups: tuple[PublishedGroup, ...] = ()
@@ -205,19 +207,19 @@ class PublishedStatus(msgspec.Struct, frozen=True):
 
 
 class StatusChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What differs from the status before."""
+    """Difference from the previous status."""
 
     cluster: ClusterSummary
     groups: tuple[PublishedGroup, ...] = ()
-    """Those that are new or differ."""
+    """New and changed groups."""
     groups_gone: tuple[str, ...] = ()
     nodes: tuple[PublishedNode, ...] = ()
     nodes_gone: tuple[str, ...] = ()
     pending: tuple[PendingPods, ...] | None = None
-    """All of them; None: as before."""
+    """All pending pods; None if unchanged."""
     decisions: tuple[PublishedDecision, ...] = ()
     samples: tuple[ClusterSample, ...] = ()
-    """Those that came."""
+    """New samples."""
 
 
 MAX_DECISIONS = 300
@@ -225,14 +227,17 @@ MAX_DECISIONS = 300
 MAX_SAMPLES = 720
 
 MAX_PENDING = 200
-"""What is kept and told of each, at most."""
+"""Maximum number of each that is kept and sent."""
 
 T = TypeVar("T", PublishedGroup, PublishedNode)
 
 
 def diff_status(before: PublishedStatus, after: PublishedStatus) -> StatusChange:
-    """What became of `before`. Decisions and samples of `after` go on from those of `before`."""
-    groups, nodes = {one.id: one for one in before.groups}, {one.name: one for one in before.nodes}
+    """Return the difference. Decisions and samples of `after` continue those of `before`."""
+    groups, nodes = (
+        {published_group.id: published_group for published_group in before.groups},
+        {published_node.name: published_node for published_node in before.nodes},
+    )
     number = before.decisions[-1].number if before.decisions else -1
     sampled_s = before.samples[-1].at_s if before.samples else float("-inf")
     return StatusChange(
@@ -242,15 +247,15 @@ def diff_status(before: PublishedStatus, after: PublishedStatus) -> StatusChange
         tuple(one for one in after.nodes if nodes.get(one.name) != one),
         tuple(sorted(nodes.keys() - {one.name for one in after.nodes})),
         None if after.pending == before.pending else after.pending,
-        tuple(one for one in after.decisions if one.number > number),
-        tuple(one for one in after.samples if one.at_s > sampled_s),
+        tuple(published_decision for published_decision in after.decisions if published_decision.number > number),
+        tuple(cluster_sample for cluster_sample in after.samples if cluster_sample.at_s > sampled_s),
     )
 
 
 def apply_change(before: PublishedStatus, change: StatusChange) -> PublishedStatus:
-    """The status after."""
-    groups = {one.id: one for one in before.groups}
-    nodes = {one.name: one for one in before.nodes}
+    """Return the status after a change."""
+    groups = {published_group.id: published_group for published_group in before.groups}
+    nodes = {published_node.name: published_node for published_node in before.nodes}
     return PublishedStatus(
         change.cluster,
         _merge_by_key(groups, change.groups_gone, ((one.id, one) for one in change.groups)),

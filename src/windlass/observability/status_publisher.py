@@ -27,41 +27,41 @@ from windlass.observability.status_model import (
 )
 
 SAMPLE_INTERVAL_S = 10.0
-"""Between two points of the lines."""
+"""Minimum interval between samples."""
 _MAX_CHANGES = 64
 _MAX_CHANGE_BYTES = 4 * 2**20
-"""Changes that are kept for those who fell behind."""
+"""Maximum total size of changes kept for slow watchers."""
 _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class StatusMessage:
-    """What a watcher is to be sent. `id` is what it names when it comes back."""
+    """A message for watchers. `id`: event id with which a watcher resumes."""
 
     id: str
     event: str
-    """`status`: everything; `change`: what differs from the message before."""
+    """`status`: complete; `change`: difference from the previous message."""
     data: bytes
 
 
 @dataclass(slots=True)
 class StatusWatcher:
-    """Somebody who watches."""
+    """A subscription to the status."""
 
     _wake: Callable[[], None]
     _is_news: asyncio.Event
     at: int = -1
-    """The number of the last message that it was sent; -1: none yet."""
+    """Number of the last message sent; -1: none."""
 
     async def wait(self) -> None:
-        """Until there may be something new."""
+        """Wait until there may be a new message."""
         await self._is_news.wait()
         self._is_news.clear()
 
 
 @dataclass(slots=True)
 class _StatusHistory:
-    """What is kept from loop to loop."""
+    """State kept between loops."""
 
     every_s: float
     samples: deque[ClusterSample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
@@ -80,7 +80,7 @@ class _StatusHistory:
 
 
 class StatusPublisher:
-    """One autoscaler's status."""
+    """Publishes one autoscaler's status."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class StatusPublisher:
         sample_s: float = SAMPLE_INTERVAL_S,
         pause_s: float = 0.0,
     ) -> None:
-        """`pause_s`: real seconds between two statuses at least, where loops come faster than anybody can look."""
+        """`pause_s`: minimum real seconds between two statuses, for fast simulations."""
         self.setting = setting
         self.now_s = now_s
         self._chronicle = DecisionLog(now_s, MAX_DECISIONS)
@@ -106,59 +106,59 @@ class StatusPublisher:
         self._decision: Decision | None = None
         self._phases: dict[str, str] = {}
 
-    # Being told, by the loop
+    # Called by the loop
 
     @property
     def is_watched(self) -> bool:
         return bool(self._watchers)
 
-    def on_decision(self, seen: Observation, decision: Decision, now_s: float) -> None:
-        """A loop has decided. To be called while the snapshot is as it was decided on."""
+    def on_decision(self, observation: Observation, decision: Decision, now_s: float) -> None:
+        """Publish a decision. Must be called while the snapshot is unchanged since the decision."""
         self._chronicle.add_decision(decision)
         self._decision = decision
-        figures = status_builder.measure_cluster(seen, now_s)
+        figures = status_builder.measure_cluster(observation, now_s)
         self._history.note(figures)
         self._phases = {name: phase for name, phase in self._phases.items() if name in decision.memory.durable.drains}
         if self.is_watched and self._is_time():
-            self._put(status_builder.build_status(seen, decision, figures, self.setting, self._phases))
+            self._put(status_builder.build_status(observation, decision, figures, self.setting, self._phases))
         elif not self.is_watched:
             self._forget()
 
-    def on_advance(self, seen: Observation, advanced: DrainLoopResult, now_s: float) -> None:
-        """Drains have moved on."""
+    def on_advance(self, observation: Observation, advanced: DrainLoopResult, now_s: float) -> None:
+        """Publish a drain step."""
         self._chronicle.add_drains(advanced)
-        self._phases = {one.node: str(one.phase) for one in advanced.story if one.phase not in ENDED_PHASES}
+        self._phases = {drain.node: str(drain.phase) for drain in advanced.story if drain.phase not in ENDED_PHASES}
         before, decision = self._status, self._decision
         if self.is_watched and before is not None and decision is not None and self._is_time():
             durable = advanced.memory.durable
-            self._put(status_builder.update_drains(before, seen, decision, durable, self._phases, now_s))
+            self._put(status_builder.update_drains(before, observation, decision, durable, self._phases, now_s))
 
-    def refresh(self, seen: Observation, decision: Decision, now_s: float) -> None:
-        """Somebody has begun to watch between two loops: `decision` is what the next would be."""
+    def refresh(self, observation: Observation, decision: Decision, now_s: float) -> None:
+        """Publish between two loops for a new watcher: `decision` is what the next loop would decide."""
         self._put(
             status_builder.build_status(
-                seen, decision, status_builder.measure_cluster(seen, now_s), self.setting, self._phases
+                observation, decision, status_builder.measure_cluster(observation, now_s), self.setting, self._phases
             )
         )
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """Publish the end."""
         if self._status is not None:
             cluster = msgspec.structs.replace(self._status.cluster, is_over=True)
             self._put(msgspec.structs.replace(self._status, cluster=cluster))
 
-    # Being watched
+    # Watchers
 
     @property
     def status(self) -> PublishedStatus | None:
-        """The last that was made; None while nobody watched, or nothing was decided."""
+        """The last status; None without watchers or before the first decision."""
         return self._status
 
     @contextmanager
     def watch(self, last_id: str = "") -> Iterator[StatusWatcher]:
-        """Within an event loop. `last_id`: the message from which a reader that came back goes on."""
+        """Subscribe, within an event loop. `last_id`: last event id of a resuming watcher."""
         is_news, loop = asyncio.Event(), asyncio.get_running_loop()
-        watcher = StatusWatcher(lambda: _call_in_loop(loop, is_news.set), is_news, self._find(last_id))
+        watcher = StatusWatcher(lambda: _call_in_loop(loop, is_news.set), is_news, self._parse_event_id(last_id))
         is_news.set()
         with self._lock:
             self._watchers.append(watcher)
@@ -169,21 +169,23 @@ class StatusPublisher:
                 self._watchers.remove(watcher)
 
     def take_messages(self, watcher: StatusWatcher) -> list[StatusMessage]:
-        """What the watcher has not been sent yet: the changes since, or everything."""
+        """Return messages that the watcher has not received: changes, or a complete status."""
         with self._lock:
             if self._status is None or watcher.at == self._number:
                 return []
             first = self._row[0][0] if self._row else self._number + 1
             if watcher.at >= 0 and first <= watcher.at + 1:
-                missed = [StatusMessage(self._id(n), "change", data) for n, data in self._row if n > watcher.at]
+                missed = [
+                    StatusMessage(self._format_event_id(n), "change", data) for n, data in self._row if n > watcher.at
+                ]
             else:
                 if self._whole is None:
                     self._whole = msgspec.json.encode(self._status)
-                missed = [StatusMessage(self._id(self._number), "status", self._whole)]
+                missed = [StatusMessage(self._format_event_id(self._number), "status", self._whole)]
             watcher.at = self._number
             return missed
 
-    # Inside
+    # Internals
 
     def _is_time(self) -> bool:
         if not self._pause_s or self._status is None:
@@ -208,17 +210,25 @@ class StatusPublisher:
             watcher._wake()
 
     def _fill(self, made: PublishedStatus) -> PublishedStatus:
-        told, first = self._chronicle.entries, self._chronicle.count - len(self._chronicle.entries)
+        log_entries, first = self._chronicle.entries, self._chronicle.count - len(self._chronicle.entries)
         decisions = tuple(
-            PublishedDecision(first + place, one.at_s, one.kind, one.said, one.why, one.groups, one.nodes)
-            for place, one in enumerate(told)
+            PublishedDecision(
+                first + place,
+                log_entry.at_s,
+                log_entry.kind,
+                log_entry.said,
+                log_entry.why,
+                log_entry.groups,
+                log_entry.nodes,
+            )
+            for place, log_entry in enumerate(log_entries)
         )
         cluster = msgspec.structs.replace(made.cluster, cost=self._history.cost)
         samples = tuple(self._history.samples)
         return msgspec.structs.replace(made, cluster=cluster, decisions=decisions, samples=samples)
 
     def _forget(self) -> None:
-        """Nobody watches: what was made for those who did is not kept up to date, and must not be sent any more."""
+        """Drop the status and changes when the last watcher leaves: they are no longer updated and must not be sent."""
         with self._lock:
             if self._watchers or self._status is None:
                 return
@@ -226,18 +236,18 @@ class StatusPublisher:
             self._status, self._whole = None, None
             self._row.clear()
 
-    def _id(self, number: int) -> str:
+    def _format_event_id(self, number: int) -> str:
         return f"{self._epoch}-{number}"
 
-    def _find(self, last_id: str) -> int:
-        """The number in an id of this process's; -1 for any other."""
+    def _parse_event_id(self, last_id: str) -> int:
+        """Parse an event id of this process; -1 for any other."""
         epoch, _, number = last_id.partition("-")
         known = epoch == self._epoch and number.isascii() and number.isdigit() and len(number) < 19
         return int(number) if known and int(number) <= self._number else -1
 
 
 def _call_in_loop(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:
-    """From whatever thread; nothing if the loop has ended meanwhile."""
+    """Call a function on an event loop from any thread; ignored if the loop is closed."""
     try:
         loop.call_soon_threadsafe(act)
     except RuntimeError:

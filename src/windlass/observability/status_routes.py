@@ -43,27 +43,27 @@ _OBJECT_KINDS = {SubjectKind.POD: "Pod", SubjectKind.NODE: "Node"}
 
 
 class ExplainSource(Protocol):
-    """Someone who decides, and can be asked between two decisions."""
+    """Answers questions between two decisions."""
 
     @property
     def past_choices(self) -> Mapping[str, explain_context.PastChoice]:
-        """Why groups grew the last time."""
+        """Reasons for past choices of node groups."""
 
     @property
     def set_aside(self) -> Sequence[errors.InvalidObject]:
-        """Objects that cannot be read, or not in full."""
+        """Objects that cannot be read completely."""
 
     async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
-        """WindlassError if there is nothing to answer from."""
+        """Answer a question. WindlassError without a decision to answer from."""
 
 
 def explain_path(question: ExplainQuery) -> str:
-    """Where the question is answered."""
+    """Return the path of a question."""
     return _EXPLAIN_PATHS[question.about].replace(":.+", "").format(namespace=question.namespace, name=question.name)
 
 
 def add_explain_routes(app: web.Application, asked: ExplainSource) -> None:
-    """Serve answers."""
+    """Add the routes of explain."""
     for about, path in _EXPLAIN_PATHS.items():
         app.router.add_get(path, _make_explain_handler(about, asked))
 
@@ -95,7 +95,7 @@ def _make_explain_handler(about: SubjectKind, asked: ExplainSource) -> Callable[
 def _add_warning(
     answer: queries.Explanation | queries.ObjectNotFound, set_aside: Sequence[errors.InvalidObject]
 ) -> queries.Explanation | queries.ObjectNotFound:
-    """An object that exists and cannot be read is not one that does not exist; of one that can, what does not count."""
+    """Add a warning about an invalid object to the answer."""
     match answer:
         case queries.ObjectNotFound(question) if not answer.why and question.about in _OBJECT_KINDS:
             name = f"{question.namespace}/{question.name}" if question.about is SubjectKind.POD else question.name
@@ -108,7 +108,7 @@ def _add_warning(
 
 
 def _find_warning(set_aside: Sequence[errors.InvalidObject], kind: str, name: str) -> str:
-    return next((str(one) for one in set_aside if (one.kind, one.name) == (kind, name)), "")
+    return next((str(invalid) for invalid in set_aside if (invalid.kind, invalid.name) == (kind, name)), "")
 
 
 def _explain_response(answer: queries.Explanation | queries.ObjectNotFound, wants_text: bool) -> web.Response:
@@ -124,7 +124,7 @@ PUBLISHED_PATH = "/published"
 PUBLISHED_STREAM_PATH = "/published/stream"
 
 HEARTBEAT_S = 5.0
-"""A reader that hears nothing for a few of these knows that it is cut off."""
+"""Heartbeat interval of event streams; a client that misses a few reconnects."""
 
 _RECONNECT_MS = 1000
 
@@ -132,7 +132,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def add_status_routes(app: web.Application, published: StatusPublisher, asked: ExplainSource) -> None:
-    """Serve the status. `asked` is who can be asked between two loops, for those who begin to watch then."""
+    """Add the routes of the status. `asked`: source of a status for watchers that subscribe between two loops."""
     is_ending = asyncio.Event()
 
     async def end(_: web.Application) -> None:
@@ -144,7 +144,7 @@ def add_status_routes(app: web.Application, published: StatusPublisher, asked: E
 
 
 async def refresh_status(published: StatusPublisher, asked: ExplainSource) -> None:
-    """Make a status now, where none is kept up to date. WindlassError while nothing was decided, or if it fails."""
+    """Publish a status now, if none is kept current. WindlassError before the first decision, or if it fails."""
     if published.status is not None:
         return
     try:
@@ -158,9 +158,9 @@ async def refresh_status(published: StatusPublisher, asked: ExplainSource) -> No
 
 
 def _decide_now(
-    published: StatusPublisher, seen: Observation, memory: LoopMemory, settings: Settings, now_s: float
+    published: StatusPublisher, observation: Observation, memory: LoopMemory, settings: Settings, now_s: float
 ) -> None:
-    decision = decide(seen, memory, settings, now_s)
+    decision = decide(observation, memory, settings, now_s)
     published.refresh(decision.evaluated, decision, now_s)
 
 
@@ -183,9 +183,9 @@ def _make_stream_handler(published: StatusPublisher, asked: ExplainSource, is_en
         response.content_type = "text/event-stream"
         await response.prepare(request)
         if request.method == "HEAD":
-            return response  # whatever follows would be taken for the next answer
+            return response  # later bytes would be read as the next response
         with (
-            contextlib.suppress(ConnectionResetError),  # it went away
+            contextlib.suppress(ConnectionResetError),  # the client disconnected
             published.watch(request.headers.get("Last-Event-ID", "")) as watcher,
         ):
             await response.write(f"retry: {_RECONNECT_MS}\n\n".encode())
@@ -201,7 +201,7 @@ def _make_stream_handler(published: StatusPublisher, asked: ExplainSource, is_en
 
 
 async def _refresh_or_heartbeat(published: StatusPublisher, asked: ExplainSource) -> bytes:
-    """What there is to say of it, if anything."""
+    """Return a new status if there is one, otherwise a heartbeat."""
     try:
         await refresh_status(published, asked)
     except errors.WindlassError as error:
@@ -210,7 +210,7 @@ async def _refresh_or_heartbeat(published: StatusPublisher, asked: ExplainSource
 
 
 def format_event(message: StatusMessage) -> bytes:
-    """One server-sent event."""
+    """Format a server-sent event."""
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (message.id.encode(), message.event.encode(), message.data)
 
 
@@ -220,7 +220,7 @@ def _format_heartbeat(published: StatusPublisher, trouble: str = "") -> bytes:
 
 
 async def _wait_any(news: Awaitable[None], end: Awaitable[object], within_s: float) -> bool:
-    """Did one of both come in time?"""
+    """Wait for either. Return whether one completed in time."""
     tasks = [asyncio.ensure_future(news), asyncio.ensure_future(end)]
     try:
         done, _ = await asyncio.wait(tasks, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)

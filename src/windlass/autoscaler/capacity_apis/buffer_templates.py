@@ -1,7 +1,8 @@
 """Pod templates of CapacityBuffers: resolved from scalable workloads and completed with defaults.
 
-A dry-run create lets the API server add defaults, priorities and what webhooks add; the answer is cached, as webhooks
-change. Without it, requests default from limits. A workload's newest pod goes before its own template.
+A dry-run create lets the API server add defaults, priorities and the changes of admission webhooks; the answer is
+cached and expires, because webhooks change. Without it, requests default from limits. A workload's newest pod takes
+precedence over its pod template.
 """
 
 import copy
@@ -21,18 +22,18 @@ Json = dict[str, Any]
 
 
 def default_pod_spec(spec: Mapping[str, Any]) -> Json:
-    """The spec with requests that follow from limits, as the API server would fill them in for a pod."""
+    """Return the spec with requests defaulted from limits, as the API server does for a pod."""
     completed = copy.deepcopy(dict(spec))
     containers = (*completed.get("containers", ()), *completed.get("initContainers", ()))
     for container in containers:
         resources = container.setdefault("resources", {})
         resources["requests"] = {**resources.get("limits", {}), **resources.get("requests", {})}
-    _default_pod_level_requests(completed, {name for one in containers for name in one["resources"]["requests"]})
+    _default_pod_level_requests(completed, {name for item in containers for name in item["resources"]["requests"]})
     return completed
 
 
 def _default_pod_level_requests(spec: Json, requested: Collection[str]) -> None:
-    """Set requests of the pod as a whole that follow from its limits, but for what its containers request."""
+    """Default pod-level requests from pod-level limits, except those that containers request."""
     resources = spec.get("resources") or {}
     limits = resources.get("limits") or {}
     implied = {name: limits[name] for name in limits if resource_requests.is_pod_level(name) and name not in requested}
@@ -41,7 +42,7 @@ def _default_pod_level_requests(spec: Json, requested: Collection[str]) -> None:
 
 
 def read_sample(spec: Mapping[str, Any]) -> SamplePod:
-    """InvalidField if its amounts cannot be read."""
+    """Read a pod template as a sample pod. InvalidField for unreadable amounts."""
     amounts = resource_requests.pending_requests(pods.decode_spec(msgspec.json.encode(spec)))
     return SamplePod(
         {name: Quantity(nano) for name, nano in amounts.items()},
@@ -55,27 +56,29 @@ def _crosses_namespaces(affinity: Mapping[str, Any]) -> bool:
         found = affinity.get(kind) or {}
         terms = [*(found.get("requiredDuringSchedulingIgnoredDuringExecution") or ())]
         preferred = found.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [one.get("podAffinityTerm") or {} for one in preferred]
+        terms += [item.get("podAffinityTerm") or {} for item in preferred]
         if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
             return True
     return False
 
 
 CACHE_S = 300.0
-"""How long an answer is believed."""
+"""Time for which a dry-run answer is cached."""
 
 _TOKEN_VOLUME = "kube-api-access-"
-"""Begins the name of the volume that every pod gets, each under a name of its own."""
+"""Name prefix of the projected token volume that the API server adds to every pod."""
 
 
 class TemplateDefaulter:
-    """The templates of buffers, completed."""
+    """Completes pod templates of buffers with dry-run creates."""
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[Json, float, Json]] = {}
 
     async def complete(self, api: client.Client, key: str, namespace: str, template: Json, now_s: float) -> Json:
-        """As the API server would have it. `key`: whose template it is. KubeError if it would have no such pod."""
+        """Return the template as the API server would complete it. `key`: cache key. KubeError if the API server
+        rejects the pod.
+        """
         asked, at_s, answer = self._answers.get(key, ({}, float("-inf"), {}))
         if asked != template or now_s >= at_s + CACHE_S:
             metadata = {**template_metadata(template.get("metadata") or {}), "generateName": "fake-pod-"}
@@ -87,7 +90,7 @@ class TemplateDefaulter:
 
 
 def default_template(template: Mapping[str, Any]) -> Json:
-    """The template with requests that follow from limits, nobody being asked."""
+    """Return the template with requests defaulted from limits, without an API request."""
     return {
         "metadata": template_metadata(template.get("metadata") or {}),
         "spec": default_pod_spec(template.get("spec") or {}),
@@ -95,7 +98,7 @@ def default_template(template: Mapping[str, Any]) -> Json:
 
 
 def template_of_pod(pod: Mapping[str, Any]) -> Json:
-    """The template of a pod: without its node, and the volume that is its own."""
+    """Return the template of a pod: without its node name and its own token volume."""
     spec = default_pod_spec(pod["spec"])
     spec.pop("nodeName", None)
     _drop_token_volume(spec, "volumes")
@@ -105,7 +108,7 @@ def template_of_pod(pod: Mapping[str, Any]) -> Json:
 
 
 def _drop_token_volume(holder: Json, what: str) -> None:
-    holder[what] = [one for one in holder.get(what, ()) if not one.get("name", "").startswith(_TOKEN_VOLUME)]
+    holder[what] = [item for item in holder.get(what, ()) if not item.get("name", "").startswith(_TOKEN_VOLUME)]
 
 
 def template_metadata(metadata: Mapping[str, Any]) -> Json:
@@ -113,21 +116,21 @@ def template_metadata(metadata: Mapping[str, Any]) -> Json:
 
 
 _WITHOUT_SCALE = frozenset({("batch", "Job")})
-"""Kinds of Kubernetes' own that have no scale: whoever asked for it would need a right to what there is not."""
+"""Built-in kinds without a scale subresource; requesting one would need a permission that cannot exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScalableWorkload:
-    """What a buffer keeps room for more of."""
+    """A workload that a buffer refers to, with its pod template."""
 
     template: Json
     replicas: int | None
     is_of_pod: bool = False
-    """Is the template that of a pod, which has all that its pods have?"""
+    """Whether the template comes from a live pod, which is already completed."""
 
 
 async def resolve_workload(api: client.Client, namespace: str, wanted: ScalableRef) -> ScalableWorkload | str:
-    """The workload, or why it cannot be had."""
+    """Return the workload, or the reason why it cannot be resolved."""
     resource = await _find_resource(api, wanted)
     live_fault = ""
     try:
@@ -148,7 +151,7 @@ async def resolve_workload(api: client.Client, namespace: str, wanted: ScalableR
 async def _find_live(
     api: client.Client, namespace: str, wanted: ScalableRef, resource: resources.Resource[Json] | None
 ) -> ScalableWorkload | None:
-    """What the newest of its pods is like; None if it has none."""
+    """Return the newest pod of the workload as a template; None if it has no pods."""
     if resource is None:
         raise errors.InvalidResponse("discovery", f'no matches for kind "{wanted.kind}" in group "{wanted.group}"')
     if (wanted.group, wanted.kind) in _WITHOUT_SCALE:
@@ -164,14 +167,16 @@ async def _find_resource(api: client.Client, wanted: ScalableRef) -> resources.R
     if wanted.group in ("", "core"):
         return await discovery.find_resource(api, "v1", wanted.kind)
     for version in await discovery.list_versions(api, wanted.group):
-        found = await discovery.find_resource(api, version, wanted.kind)
-        if found is not None:
-            return found
+        resource = await discovery.find_resource(api, version, wanted.kind)
+        if resource is not None:
+            return resource
     return None
 
 
 async def _find_newest(api: client.Client, namespace: str, selector: str) -> Json | None:
     if not selector:
         return None
-    found = await api.list(resources.PODS.untyped(), request_builders.ListOptions(namespace=namespace, labels=selector))
-    return max(found.items, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), default=None)
+    objects = await api.list(
+        resources.PODS.untyped(), request_builders.ListOptions(namespace=namespace, labels=selector)
+    )
+    return max(objects.items, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), default=None)

@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 def read_buffer(found: autoscaling.CapacityBuffer) -> CapacityBuffer:
-    """InvalidObject if its limits cannot be read."""
+    """Read a CapacityBuffer. InvalidObject if its limits cannot be read."""
     metadata, spec = found.meta, found.spec or autoscaling.CapacityBufferSpec()
     target = spec.scalable_ref
     try:
@@ -67,28 +67,34 @@ def read_buffer(found: autoscaling.CapacityBuffer) -> CapacityBuffer:
     )
 
 
-def _read_status(found: autoscaling.CapacityBufferStatus) -> BufferStatus:
-    said = tuple(
+def _read_status(capacity_buffer_status: autoscaling.CapacityBufferStatus) -> BufferStatus:
+    conditions = tuple(
         Condition(
-            one.type or "",
-            one.status or "",
-            one.reason or "",
-            one.message or "",
-            meta.seconds(one.last_transition_time) or 0.0,
-            one.observed_generation,
+            condition.type or "",
+            condition.status or "",
+            condition.reason or "",
+            condition.message or "",
+            meta.seconds(condition.last_transition_time) or 0.0,
+            condition.observed_generation,
         )
-        for one in found.conditions or ()
+        for condition in capacity_buffer_status.conditions or ()
     )
-    template = found.pod_template_ref.name if found.pod_template_ref else None
-    return BufferStatus(template, found.pod_template_generation, found.replicas, found.provisioning_strategy, said)
+    template = capacity_buffer_status.pod_template_ref.name if capacity_buffer_status.pod_template_ref else None
+    return BufferStatus(
+        template,
+        capacity_buffer_status.pod_template_generation,
+        capacity_buffer_status.replicas,
+        capacity_buffer_status.provisioning_strategy,
+        conditions,
+    )
 
 
 def read_resource_quota(found: Mapping[str, Any]) -> ResourceQuota:
     spec, status = found.get("spec") or {}, found.get("status") or {}
     scopes = [QuotaScope(name) for name in spec.get("scopes") or ()]
     scopes += [
-        QuotaScope(one.get("scopeName", ""), one.get("operator", ""), tuple(one.get("values") or ()))
-        for one in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+        QuotaScope(item.get("scopeName", ""), item.get("operator", ""), tuple(item.get("values") or ()))
+        for item in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     ]
     hard, used = (read_amounts(status.get(part) or {}, f"status.{part}") for part in ("hard", "used"))
     return ResourceQuota(found["metadata"]["name"], hard, used, tuple(scopes))
@@ -98,18 +104,18 @@ def read_amounts(found: Mapping[str, Any], at: str) -> dict[str, Quantity]:
     return {name: fields.read_quantity(value, f"{at}[{name}]") for name, value in found.items()}
 
 
-def make_buffer_pods(one: CapacityBuffer, template: Mapping[str, Any], count: int) -> provisioning.BufferPods:
-    """The pods that a buffer keeps room for. InvalidObject if they cannot be read."""
+def make_buffer_pods(buffer: CapacityBuffer, template: Mapping[str, Any], count: int) -> provisioning.BufferPods:
+    """Return the placeholder pods of a buffer. InvalidObject if they cannot be read."""
     told, spec = template.get("metadata") or {}, dict(template.get("spec") or {})
     spec.pop("nodeName", None)
     metadata = meta.ObjectMeta(
-        name=one.name,
-        namespace=one.namespace,
+        name=buffer.name,
+        namespace=buffer.namespace,
         labels=told.get("labels"),
         annotations=told.get("annotations"),
         owner_references=[
             meta.OwnerReference(
-                api_version=BUFFER_API_VERSION, kind=BUFFER_KIND, name=one.name, uid=one.uid, controller=True
+                api_version=BUFFER_API_VERSION, kind=BUFFER_KIND, name=buffer.name, uid=buffer.uid, controller=True
             )
         ],
     )
@@ -120,7 +126,7 @@ def make_buffer_pods(one: CapacityBuffer, template: Mapping[str, Any], count: in
         buffer_pods.FAKE_POD_ANNOTATION[0]: buffer_pods.FAKE_POD_ANNOTATION[1],
         well_known.SAFE_TO_EVICT_ANNOTATION: "true",
     }
-    return provisioning.BufferPods(replace(pod, annotations=mine), tuple(buffer_pods.name_buffer_pods(one, count)))
+    return provisioning.BufferPods(replace(pod, annotations=mine), tuple(buffer_pods.name_buffer_pods(buffer, count)))
 
 
 RESOURCE_QUOTAS = resources.Resource("v1", "resourcequotas", "ResourceQuota", True, dict[str, Any])
@@ -129,7 +135,7 @@ _log = logging.getLogger(__name__)
 
 
 class CapacityBuffers:
-    """All of them, as they are now."""
+    """All CapacityBuffers, kept current by informers."""
 
     def __init__(self) -> None:
         self._buffers: informer_sinks.FactCache[CapacityBuffer] = informer_sinks.FactCache()
@@ -140,7 +146,7 @@ class CapacityBuffers:
         self._applied: dict[str, tuple[Json, str]] = {}
         self._completing = buffer_templates.TemplateDefaulter()
         self._reconciled_s: dict[str, float] | None = None
-        """When each buffer's status was last brought up to date, by uid; None before any was."""
+        """Monotonic time of the last reconciliation of each buffer, by uid; None before the first one."""
 
     def make_informers(
         self, api: client.Client, behind: informer_sinks.ChangeBuffer, heard: NotifyingSinkFactory
@@ -160,7 +166,7 @@ class CapacityBuffers:
         yield from self._informers
 
     def observe(self) -> tuple[provisioning.BufferPods, ...]:
-        """The pods to keep room for, as statuses say. The same object while nothing changes."""
+        """Return the buffer pods that statuses ask for. The same object while nothing changes."""
         known = (self._buffers.all, self._templates.all)
         before, spares = self._spares
         if len(before) != 2 or before[0] is not known[0] or before[1] is not known[1]:
@@ -170,176 +176,193 @@ class CapacityBuffers:
 
     def _make_buffer_pods(self) -> Iterator[provisioning.BufferPods]:
         known, left = self._index_templates(), settings.MAX_INJECTED_PODS
-        for one in self._buffers.all:
+        for buffer in self._buffers.all:
             try:
-                find_generation = functools.partial(_template_generation, known, one)
-                count = buffer_pods.inject_buffer(one, find_generation, 0.0).pods
-                if count > left or count < (one.status.replicas or 0):
-                    kept, wanted = min(count, left), one.status.replicas
-                    _log.warning("CapacityBuffer %s: keeping room for %d pods only: replicas=%d", one.key, kept, wanted)
+                find_generation = functools.partial(_template_generation, known, buffer)
+                count = buffer_pods.inject_buffer(buffer, find_generation, 0.0).pods
+                if count > left or count < (buffer.status.replicas or 0):
+                    _log.warning(
+                        "CapacityBuffer is limited: buffer=%s replicas=%d injected_pods=%d",
+                        buffer.key,
+                        buffer.status.replicas or 0,
+                        min(count, left),
+                    )
                 count = min(count, left)
                 left -= count
                 if count:
-                    template = known[f"{one.namespace}/{one.status.pod_template}"]["template"]
-                    yield make_buffer_pods(one, template, count)
+                    template = known[f"{buffer.namespace}/{buffer.status.pod_template}"]["template"]
+                    yield make_buffer_pods(buffer, template, count)
             except errors.InvalidObject as error:
-                _log.warning("CapacityBuffer %s: %s", one.key, error)
-            except Exception as error:  # whatever it is, it costs this buffer
-                klog.report_error(ErrorPlace.DECISION, f"CapacityBuffer {one.key}", klog.describe_error(error), error)
+                _log.warning("ignored invalid CapacityBuffer: buffer=%s error=%s", buffer.key, error)
+            except Exception as error:  # any error affects this buffer only
+                klog.report_error(
+                    ErrorPlace.DECISION, f"CapacityBuffer {buffer.key}", klog.describe_error(error), error
+                )
 
     def _index_templates(self) -> dict[str, Json]:
-        return {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in self._templates.all}
+        return {f"{item['metadata']['namespace']}/{item['metadata']['name']}": item for item in self._templates.all}
 
-    # Their status
+    # Status
 
-    async def reconcile(self, api: client.Client, chosen: InjectionSettings, now_s: float) -> None:
-        """Bring every status to what it should be."""
-        if not all(one.synced or isinstance(one.last_error, kube_errors.NotFound) for one in self._informers):
-            return  # quotas that nobody serves limit nobody
+    async def reconcile(self, api: client.Client, injection_settings: InjectionSettings, now_s: float) -> None:
+        """Reconcile the status of every buffer."""
+        if not all(
+            informer.synced or isinstance(informer.last_error, kube_errors.NotFound) for informer in self._informers
+        ):
+            return  # without the CRD, quotas limit nothing
         reconciled = self._reconciled_s or {}
-        self._reconciled_s = {one.uid: reconciled[one.uid] for one in self._buffers.all if one.uid in reconciled}
+        self._reconciled_s = {
+            buffer.uid: reconciled[buffer.uid] for buffer in self._buffers.all if buffer.uid in reconciled
+        }
         for namespace in sorted({one.namespace for one in self._buffers.all}):
-            found = [one for one in self._buffers.all if one.namespace == namespace]
+            buffers = [one for one in self._buffers.all if one.namespace == namespace]
             what: dict[str, ResolvedTemplate | str] = {}
-            for one in found:
-                if one.is_ours and (kept := await self._resolve(api, one, chosen, now_s)) is not None:
+            for one in buffers:
+                if one.is_ours and (kept := await self._resolve(api, one, injection_settings, now_s)) is not None:
                     what[one.key] = kept
-            quotas = [read_resource_quota(one) for one in self._quotas.all if one["metadata"]["namespace"] == namespace]
-            statuses = capacity_buffer.reconcile_buffers(found, what, quotas, float(int(now_s))).statuses
-            for one in found:
+            quotas = [
+                read_resource_quota(item) for item in self._quotas.all if item["metadata"]["namespace"] == namespace
+            ]
+            statuses = capacity_buffer.reconcile_buffers(buffers, what, quotas, float(int(now_s))).statuses
+            for one in buffers:
                 status = statuses.get(one.key, one.status)
-                if chosen.capacity_buffer_pod_injection_enabled:
+                if injection_settings.capacity_buffer_pod_injection_enabled:
                     status = self._inject(one, status, what.get(one.key), now_s)
                 await _write_status(api, one, status)
                 self._reconciled_s[one.uid] = now_s
 
     def find_oldest_reconciled_s(self, now_s: float) -> Mapping[bool, float]:
-        """When the buffer was reconciled that waits longest for the next time, and (True) when the oldest of those was
-        created that never were; now, where none waits. Empty before any was reconciled.
+        """Return the reconciliation time of the buffer that has waited longest (False), and the creation time of the
+        oldest buffer that was never reconciled (True); now, where none waits. Empty before the first reconciliation.
         """
         if self._reconciled_s is None:
             return {}
         oldest = {True: now_s, False: now_s}
-        for one in self._buffers.all:
-            if one.is_ours and one.uid in self._reconciled_s:
-                oldest[False] = min(oldest[False], self._reconciled_s[one.uid])
-            elif one.is_ours and not one.status.conditions:  # others were reconciled by a process before this one
-                oldest[True] = min(oldest[True], one.created_s)
+        for buffer in self._buffers.all:
+            if buffer.is_ours and buffer.uid in self._reconciled_s:
+                oldest[False] = min(oldest[False], self._reconciled_s[buffer.uid])
+            elif buffer.is_ours and not buffer.status.conditions:  # others were reconciled by an earlier process
+                oldest[True] = min(oldest[True], buffer.created_s)
         return oldest
 
     async def _resolve(
-        self, api: client.Client, one: CapacityBuffer, chosen: InjectionSettings, now_s: float
+        self, api: client.Client, buffer: CapacityBuffer, injection_settings: InjectionSettings, now_s: float
     ) -> ResolvedTemplate | str | None:
-        """What it keeps room for, or why that cannot be had; None if it does not say."""
-        if one.template is not None:
-            source = self._index_templates().get(f"{one.namespace}/{one.template}")
+        """Resolve the pod template of a buffer: the workload, or the reason why it cannot be resolved; None without a
+        reference.
+        """
+        if buffer.template is not None:
+            source = self._index_templates().get(f"{buffer.namespace}/{buffer.template}")
             if source is None:
-                return f'capacity buffer client can\'t get pod template: podtemplates "{one.template}" not found'
-            found, fault = buffer_templates.ScalableWorkload(source["template"], None), "failed to create fake pod"
-        elif one.scalable is not None:
-            resolved = await buffer_templates.resolve_workload(api, one.namespace, one.scalable)
+                return f'capacity buffer client can\'t get pod template: podtemplates "{buffer.template}" not found'
+            scalable_workload, fault = (
+                buffer_templates.ScalableWorkload(source["template"], None),
+                "failed to create fake pod",
+            )
+        elif buffer.scalable is not None:
+            resolved = await buffer_templates.resolve_workload(api, buffer.namespace, buffer.scalable)
             if isinstance(resolved, str):
                 return resolved
-            found, fault = resolved, "failed to resolve pod spec"
+            scalable_workload, fault = resolved, "failed to resolve pod spec"
         else:
             return None
         try:
-            template = await self._complete(api, one, found, chosen, now_s)
+            template = await self._complete(api, buffer, scalable_workload, injection_settings, now_s)
         except kube_errors.KubeError as error:
             return f"{fault}: {error}"
-        return await self._ensure(api, one, template, found.replicas)
+        return await self._ensure(api, buffer, template, scalable_workload.replicas)
 
     async def _complete(
         self,
         api: client.Client,
-        one: CapacityBuffer,
-        found: buffer_templates.ScalableWorkload,
-        chosen: InjectionSettings,
+        buffer: CapacityBuffer,
+        scalable_workload: buffer_templates.ScalableWorkload,
+        injection_settings: InjectionSettings,
         now_s: float,
     ) -> Json:
-        if found.is_of_pod:
-            return found.template
-        if chosen.capacity_buffer_pod_dry_run_enabled:
-            return await self._completing.complete(api, one.key, one.namespace, found.template, now_s)
-        return buffer_templates.default_template(found.template)
+        if scalable_workload.is_of_pod:
+            return scalable_workload.template
+        if injection_settings.capacity_buffer_pod_dry_run_enabled:
+            return await self._completing.complete(api, buffer.key, buffer.namespace, scalable_workload.template, now_s)
+        return buffer_templates.default_template(scalable_workload.template)
 
     async def _ensure(
-        self, api: client.Client, one: CapacityBuffer, template: Json, replicas: int | None
+        self, api: client.Client, buffer: CapacityBuffer, template: Json, replicas: int | None
     ) -> ResolvedTemplate | str:
-        """Write the buffer's own template, unless it is as it was written the last time."""
-        name = capacity_buffer.pod_template_name(one)
-        known = self._index_templates().get(f"{one.namespace}/{name}")
-        applied, version = self._applied.get(one.key, ({}, ""))
+        """Create or update the managed PodTemplate of a buffer, unless it is as last written."""
+        name = capacity_buffer.pod_template_name(buffer)
+        known = self._index_templates().get(f"{buffer.namespace}/{name}")
+        applied, version = self._applied.get(buffer.key, ({}, ""))
         try:
             if known is None or applied != template or known["metadata"].get("resourceVersion") != version:
                 known = await api.apply(
-                    resources.POD_TEMPLATES.untyped(), _managed_template(one, name, template), force=True
+                    resources.POD_TEMPLATES.untyped(), _managed_template(buffer, name, template), force=True
                 )
-                self._applied[one.key] = template, known["metadata"].get("resourceVersion", "")
+                self._applied[buffer.key] = template, known["metadata"].get("resourceVersion", "")
             sample: SamplePod = buffer_templates.read_sample(known["template"]["spec"])
         except (kube_errors.KubeError, ValueError) as error:
             return f"failed to create or update managed pod template: {error}"
         return ResolvedTemplate(sample, known["metadata"].get("generation", 0), replicas)
 
     def _inject(
-        self, one: CapacityBuffer, status: BufferStatus, kept: ResolvedTemplate | str | None, now_s: float
+        self, buffer: CapacityBuffer, status: BufferStatus, kept: ResolvedTemplate | str | None, now_s: float
     ) -> BufferStatus:
-        """The status, with what it says of the room that is kept."""
+        """Return the status with the condition of pod injection."""
         known, written = self._index_templates(), kept.generation if isinstance(kept, ResolvedTemplate) else None
         return buffer_pods.inject_buffer(
-            replace(one, status=status),
-            lambda name: _template_generation(known, one, name) if written is None else written,
+            replace(buffer, status=status),
+            lambda name: _template_generation(known, buffer, name) if written is None else written,
             float(int(now_s)),
         ).status
 
 
-async def _write_status(api: client.Client, one: CapacityBuffer, status: BufferStatus) -> None:
-    if status == one.status:
+async def _write_status(api: client.Client, buffer: CapacityBuffer, status: BufferStatus) -> None:
+    if status == buffer.status:
         return
     try:
         patch = {"status": buffer_status_to_json(status)}
-        await api.merge_patch(resources.CAPACITY_BUFFERS, one.name, patch, one.namespace, subresource="status")
+        await api.merge_patch(resources.CAPACITY_BUFFERS, buffer.name, patch, buffer.namespace, subresource="status")
     except kube_errors.KubeError as error:
-        _log.warning("CapacityBuffer %s: its status cannot be written: %s", one.key, error)
+        _log.warning("failed to write CapacityBuffer status: buffer=%s error=%s", buffer.key, error)
 
 
 async def run_buffer_controller(
-    api: client.Client, known: CapacityBuffers, chosen: InjectionSettings, time: clock.Clock, every_s: float
+    api: client.Client, known: CapacityBuffers, injection_settings: InjectionSettings, time: clock.Clock, every_s: float
 ) -> None:
-    """Until cancelled."""
+    """Run the CapacityBuffer status controller until cancelled."""
     while True:
         try:
-            await known.reconcile(api, chosen, time.now_s())
+            await known.reconcile(api, injection_settings, time.now_s())
         except Exception:
-            _log.exception("the status of CapacityBuffers cannot be kept")
+            _log.exception("failed to update CapacityBuffer statuses: retry_s=%g", every_s)
         await time.sleep(every_s)
 
 
 def buffer_status_to_json(status: BufferStatus) -> Json:
-    """What is None is taken out."""
+    """Return the status as JSON; None removes a field."""
     return {
         "podTemplateRef": None if status.pod_template is None else {"name": status.pod_template},
         "podTemplateGeneration": status.pod_template_generation,
         "replicas": status.replicas,
         "provisioningStrategy": status.strategy,
-        "conditions": [provisioning_requests.condition_to_json(one) for one in status.conditions],
+        "conditions": [provisioning_requests.condition_to_json(condition) for condition in status.conditions],
     }
 
 
-def _managed_template(one: CapacityBuffer, name: str, template: Json) -> Json:
+def _managed_template(buffer: CapacityBuffer, name: str, template: Json) -> Json:
     owner = {
         "apiVersion": BUFFER_API_VERSION,
         "kind": BUFFER_KIND,
-        "name": one.name,
-        "uid": one.uid,
+        "name": buffer.name,
+        "uid": buffer.uid,
         "controller": True,
     }
-    metadata = {"name": name, "namespace": one.namespace, "ownerReferences": [owner]}
+    metadata = {"name": name, "namespace": buffer.namespace, "ownerReferences": [owner]}
     return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}
 
 
-def _template_generation(known: Mapping[str, Json], one: CapacityBuffer, name: str) -> int | None:
-    found = known.get(f"{one.namespace}/{name}")
+def _template_generation(known: Mapping[str, Json], buffer: CapacityBuffer, name: str) -> int | None:
+    found = known.get(f"{buffer.namespace}/{name}")
     return None if found is None else found["metadata"].get("generation", 0)
 
 

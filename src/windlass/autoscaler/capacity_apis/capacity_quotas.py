@@ -1,4 +1,4 @@
-"""CapacityQuotas: informer, reader and status controller (validity, and what matching nodes use)."""
+"""CapacityQuotas: informer, reader and status controller (validity, and usage of matching nodes)."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ QuotaStatus = quotas.CapacityQuotaStatus[Quantity]
 
 
 class CapacityQuotas:
-    """All of them, as they are now."""
+    """All CapacityQuotas, kept current by an informer."""
 
     def __init__(self) -> None:
         self._kept: informer_sinks.FactCache[QuotaObject] = informer_sinks.FactCache()
@@ -33,31 +33,31 @@ class CapacityQuotas:
         yield informers.Informer(api, resources.CAPACITY_QUOTAS, sink)
 
     def observe(self) -> tuple[scale_up_status.Quota, ...]:
-        """What is enforced: those whose status says that they are valid. The same object while none changes."""
+        """Return the quotas whose status is valid; only they are enforced. The same object while none changes."""
         known, enforced = self._enforced
         if self._kept.all is not known:
-            found = (quotas.make_enforced_quota(one) for one in self._kept.all)
-            enforced = tuple(one for one in found if one is not None)
+            found = (quotas.make_enforced_quota(capacity_quota) for capacity_quota in self._kept.all)
+            enforced = tuple(quota for quota in found if quota is not None)
             self._enforced = self._kept.all, enforced
         return enforced
 
     def find_changes(self, nodes: Sequence[facts.Node], now_s: float) -> list[tuple[QuotaObject, QuotaStatus]]:
-        """Quotas whose status should be another."""
+        """Return quotas whose status must change."""
         counted = [_to_quota_node(node) for node in nodes]
-        found = ((one, _next_status(one, counted, now_s)) for one in self._kept.all)
+        found = ((capacity_quota, _next_status(capacity_quota, counted, now_s)) for capacity_quota in self._kept.all)
         return [(one, status) for one, status in found if status != one.status]
 
 
 async def update_quota_statuses(
     api: client.Client, known: CapacityQuotas, nodes: Iterable[facts.Node], now_s: float
 ) -> None:
-    """Write every status that is not as it should be. One that cannot be written is tried the next time."""
+    """Write every changed status. A failed write is retried in the next run."""
     for quota, status in known.find_changes(list(nodes), now_s):
         try:
             patch = {"status": quota_status_to_json(status)}
             await api.merge_patch(resources.CAPACITY_QUOTAS, quota.name, patch, subresource="status")
         except errors.KubeError as error:
-            _log.warning("CapacityQuota %s: its status cannot be written: %s", quota.name, error)
+            _log.warning("failed to write CapacityQuota status: quota=%s error=%s", quota.name, error)
 
 
 async def run_quota_controller(
@@ -67,18 +67,18 @@ async def run_quota_controller(
     time: clock.Clock,
     every_s: float,
 ) -> None:
-    """Until cancelled. `nodes_now` finds the nodes that exist."""
+    """Run the CapacityQuota status controller until cancelled. `nodes_now` returns the existing nodes."""
     while True:
         try:
             await update_quota_statuses(api, known, nodes_now(), time.now_s())
         except Exception:
-            _log.exception("the status of CapacityQuotas cannot be kept")
+            _log.exception("failed to update CapacityQuota statuses: retry_s=%g", every_s)
         await time.sleep(every_s)
 
 
-def read_quota(found: autoscaling.CapacityQuota) -> QuotaObject:
-    """InvalidObject if an amount cannot be read."""
-    spec, metadata = found.spec or autoscaling.CapacityQuotaSpec(), found.meta
+def read_quota(capacity_quota: autoscaling.CapacityQuota) -> QuotaObject:
+    """Read a CapacityQuota. InvalidObject if an amount cannot be read."""
+    spec, metadata = capacity_quota.spec or autoscaling.CapacityQuotaSpec(), capacity_quota.meta
     try:
         limits = _read_amounts((spec.limits.resources if spec.limits else None) or {}, "spec.limits.resources")
         return quotas.CapacityQuota(
@@ -86,38 +86,42 @@ def read_quota(found: autoscaling.CapacityQuota) -> QuotaObject:
             limits,
             _read_selector(spec.selector),
             metadata.generation or 0,
-            _read_status(found.status),
+            _read_status(capacity_quota.status),
         )
     except fields.InvalidField as error:
         raise error.of("CapacityQuota", metadata.key) from error
 
 
-def _read_selector(found: meta.LabelSelector | None) -> selectors.UnparsedLabelSelector | None:
-    if found is None:
+def _read_selector(label_selector: meta.LabelSelector | None) -> selectors.UnparsedLabelSelector | None:
+    if label_selector is None:
         return None
     expressions = tuple(
-        selectors.MatchExpression(one.key or "", one.operator or "", tuple(one.values or ()))
-        for one in found.match_expressions or ()
+        selectors.MatchExpression(requirement.key or "", requirement.operator or "", tuple(requirement.values or ()))
+        for requirement in label_selector.match_expressions or ()
     )
-    return selectors.UnparsedLabelSelector(found.match_labels or {}, expressions)
+    return selectors.UnparsedLabelSelector(label_selector.match_labels or {}, expressions)
 
 
-def _read_status(found: autoscaling.CapacityQuotaStatus | None) -> QuotaStatus:
-    if found is None:
+def _read_status(capacity_quota_status: autoscaling.CapacityQuotaStatus | None) -> QuotaStatus:
+    if capacity_quota_status is None:
         return quotas.CapacityQuotaStatus()
-    said = tuple(
+    quota_conditions = tuple(
         quotas.QuotaCondition(
-            one.type or "",
-            one.status or "",
-            one.reason or "",
-            one.message or "",
-            one.observed_generation or 0,
-            meta.seconds(one.last_transition_time) or 0.0,
+            condition.type or "",
+            condition.status or "",
+            condition.reason or "",
+            condition.message or "",
+            condition.observed_generation or 0,
+            meta.seconds(condition.last_transition_time) or 0.0,
         )
-        for one in found.conditions or ()
+        for condition in capacity_quota_status.conditions or ()
     )
-    used = None if found.used is None else _read_amounts(found.used.resources or {}, "status.used.resources")
-    return quotas.CapacityQuotaStatus(found.observed_generation or 0, said, used)
+    used = (
+        None
+        if capacity_quota_status.used is None
+        else _read_amounts(capacity_quota_status.used.resources or {}, "status.used.resources")
+    )
+    return quotas.CapacityQuotaStatus(capacity_quota_status.observed_generation or 0, quota_conditions, used)
 
 
 def _read_amounts(found: meta.Amounts, at: str) -> dict[str, Quantity]:
@@ -125,7 +129,7 @@ def _read_amounts(found: meta.Amounts, at: str) -> dict[str, Quantity]:
 
 
 def _to_quota_node(node: facts.Node) -> quotas.QuotaNode[Quantity]:
-    """Of cpu, the engine knows thousandths. Bytes are told in powers of two."""
+    """Convert a node to amounts of quotas: the engine's millicores to cores, bytes to binary suffixes."""
     unit, family = {facts.CPU: quantity.MILLI}, dict.fromkeys((facts.MEMORY, facts.EPHEMERAL_STORAGE), "binary")
     capacity = {
         name: Quantity(amount * unit.get(name, quantity.NANO), family.get(name, "decimal"))
@@ -135,7 +139,7 @@ def _to_quota_node(node: facts.Node) -> quotas.QuotaNode[Quantity]:
 
 
 def _next_status(quota: QuotaObject, nodes: Sequence[quotas.QuotaNode[Quantity]], now_s: float) -> QuotaStatus:
-    """The status to be. Amounts that mean the same are the same, however they are spelled."""
+    """Return the desired status. Equal amounts are equal however they are written."""
     status = quotas.update_status(quota, nodes, lambda whole: Quantity(whole * quantity.NANO), float(int(now_s)))
     before = quota.status.used
     if status.used is not None and before is not None and status.used.keys() == before.keys():
@@ -149,14 +153,14 @@ def quota_status_to_json(status: QuotaStatus) -> dict[str, Any]:
         "observedGeneration": status.observed_generation,
         "conditions": [
             {
-                "type": one.type,
-                "status": one.status,
-                "reason": one.reason,
-                "message": one.message,
-                "observedGeneration": one.observed_generation,
-                "lastTransitionTime": time_formats.format_time(one.since_s),
+                "type": quota_condition.type,
+                "status": quota_condition.status,
+                "reason": quota_condition.reason,
+                "message": quota_condition.message,
+                "observedGeneration": quota_condition.observed_generation,
+                "lastTransitionTime": time_formats.format_time(quota_condition.since_s),
             }
-            for one in status.conditions
+            for quota_condition in status.conditions
         ],
     }
     if status.used is not None:

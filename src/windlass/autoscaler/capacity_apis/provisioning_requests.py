@@ -1,7 +1,8 @@
 """ProvisioningRequests: informers, reader and condition writer.
 
-Pods are made from the PodTemplates that a request names. Conditions are written over the resourceVersion they were
-decided on, or not at all. A written request counts before the informer sees it, so that no capacity is promised twice.
+Pods are made from the PodTemplates that a request names. Conditions are written with the resourceVersion they were
+decided on, or not at all. A written request counts before the informer observes it, so that no capacity is promised
+twice.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -29,42 +30,44 @@ PROVISIONING_REQUEST_API_VERSION = "autoscaling.x-k8s.io/v1"
 PROVISIONING_REQUEST_KIND = "ProvisioningRequest"
 
 
-def read_request(found: autoscaling.ProvisioningRequest) -> ProvisioningRequest:
-    """The request, its pods yet to be made."""
-    metadata, spec = found.meta, found.spec or autoscaling.ProvisioningRequestSpec()
-    written = (found.status.conditions if found.status else None) or ()
+def read_request(provisioning_request: autoscaling.ProvisioningRequest) -> ProvisioningRequest:
+    """Read a ProvisioningRequest without its pods."""
+    metadata, spec = provisioning_request.meta, provisioning_request.spec or autoscaling.ProvisioningRequestSpec()
+    written = (provisioning_request.status.conditions if provisioning_request.status else None) or ()
     return ProvisioningRequest(
         metadata.namespace or "",
         metadata.name or "",
         metadata.uid or "",
         spec.provisioning_class_name or "",
-        tuple(_read_pod_set(one) for one in spec.pod_sets or ()),
+        tuple(_read_pod_set(pod_set) for pod_set in spec.pod_sets or ()),
         spec.parameters or {},
-        tuple(_read_condition(one) for one in written),
+        tuple(_read_condition(condition) for condition in written),
         metadata.generation or 0,
         meta.seconds(metadata.creation_timestamp) or 0.0,
         metadata.resource_version or "",
     )
 
 
-def _read_pod_set(found: autoscaling.PodSet) -> PodSet:
-    return PodSet((found.pod_template_ref.name if found.pod_template_ref else None) or "", max(found.count or 0, 0))
+def _read_pod_set(pod_set: autoscaling.PodSet) -> PodSet:
+    return PodSet(
+        (pod_set.pod_template_ref.name if pod_set.pod_template_ref else None) or "", max(pod_set.count or 0, 0)
+    )
 
 
-def _read_condition(found: autoscaling.Condition) -> Condition:
+def _read_condition(condition: autoscaling.Condition) -> Condition:
     return Condition(
-        found.type or "",
-        found.status or "",
-        found.reason or "",
-        found.message or "",
-        meta.seconds(found.last_transition_time) or 0.0,
-        found.observed_generation,
+        condition.type or "",
+        condition.status or "",
+        condition.reason or "",
+        condition.message or "",
+        meta.seconds(condition.last_transition_time) or 0.0,
+        condition.observed_generation,
     )
 
 
 def make_pods(request: ProvisioningRequest, known: Mapping[str, pod_models.PodTemplate]) -> ProvisioningRequest:
-    """The request with its pods, as far as there are templates for them. `known` goes by namespace/name."""
-    count = sum(one.count for one in request.pod_sets)
+    """Return the request with pods from the templates that exist. `known`: templates by namespace/name."""
+    count = sum(pod_set.count for pod_set in request.pod_sets)
     if count > settings.MAX_INJECTED_PODS:
         fault = f"{count} pods are requested, more than {settings.MAX_INJECTED_PODS}"
         return replace(request, pod_sets=tuple(replace(one, fault=fault) for one in request.pod_sets[:1]))
@@ -72,22 +75,22 @@ def make_pods(request: ProvisioningRequest, known: Mapping[str, pod_models.PodTe
     return replace(request, pod_sets=made)
 
 
-def _make_pod(request: ProvisioningRequest, wanted: PodSet, found: pod_models.PodTemplate | None) -> PodSet:
-    if found is None:
+def _make_pod(request: ProvisioningRequest, wanted: PodSet, pod_template: pod_models.PodTemplate | None) -> PodSet:
+    if pod_template is None:
         return wanted
-    template = found.template or pod_models.PodTemplateSpec()
+    template = pod_template.template or pod_models.PodTemplateSpec()
     try:
         return replace(wanted, pod=_read_pod(request, template))
     except errors.InvalidObject as error:
         return replace(wanted, fault=f"{error.field}: found {error.found!r}, expected {error.accepted}")
-    except Exception as error:  # whatever it is, it costs this request
+    except Exception as error:  # any error affects this request only
         said = f"{type(error).__name__}: {klog.describe_error(error)}"
         klog.report_error(klog.ErrorPlace.DECISION, f"PodTemplate {request.namespace}/{wanted.template}", said, error)
         return replace(wanted, fault=f"it cannot be read: {said}")
 
 
 def _read_pod(request: ProvisioningRequest, template: pod_models.PodTemplateSpec) -> facts.Pod:
-    """A pod of the template that belongs to the request, and came with it."""
+    """Read a pod of a template that belongs to the request and was created with it."""
     given = template.metadata or meta.NO_META
     metadata = meta.ObjectMeta(
         name=request.name,
@@ -113,10 +116,10 @@ def _read_pod(request: ProvisioningRequest, template: pod_models.PodTemplateSpec
 
 
 async def write_conditions(api: client.Client, order: plan.SetConditions) -> autoscaling.ProvisioningRequest:
-    """Write the conditions. `errors.Conflict` if someone was faster: the next loop decides on what is there then."""
+    """Write the conditions. `errors.Conflict` if another client was faster: the next loop decides on the new object."""
     patch = {
         "metadata": {"resourceVersion": order.version},
-        "status": {"conditions": [condition_to_json(one) for one in order.conditions]},
+        "status": {"conditions": [condition_to_json(condition) for condition in order.conditions]},
     }
     return await api.merge_patch(
         resources.PROVISIONING_REQUESTS, order.name, patch, order.namespace, subresource="status"
@@ -124,7 +127,7 @@ async def write_conditions(api: client.Client, order: plan.SetConditions) -> aut
 
 
 async def delete_request(api: client.Client, order: plan.DeleteRequest) -> None:
-    """Delete the request, unless it is gone or another one of its name has come."""
+    """Delete the request, unless it is gone or was replaced by another of its name."""
     try:
         await api.delete(
             resources.PROVISIONING_REQUESTS, order.name, order.namespace, request_builders.DeleteOptions(uid=order.uid)
@@ -133,23 +136,25 @@ async def delete_request(api: client.Client, order: plan.DeleteRequest) -> None:
         return
 
 
-def condition_to_json(said: Condition) -> dict[str, Any]:
+def condition_to_json(condition: Condition) -> dict[str, Any]:
     spelled: dict[str, Any] = {
-        "type": said.type,
-        "status": said.status,
-        "reason": said.reason,
-        "message": said.message,
-        "lastTransitionTime": time_formats.format_time(said.since_s),
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": time_formats.format_time(condition.since_s),
     }
-    return spelled | ({} if said.observed_generation is None else {"observedGeneration": said.observed_generation})
+    return spelled | (
+        {} if condition.observed_generation is None else {"observedGeneration": condition.observed_generation}
+    )
 
 
 NotifyingSinkFactory = Callable[[reflector.Sink[Any], str], reflector.Sink[Any]]
-"""A sink, and someone who wants to know when it is given something of a kind."""
+"""Creates a sink that notifies about changes of a kind."""
 
 
 class ProvisioningRequests:
-    """All of them, as they are now."""
+    """All ProvisioningRequests, kept current by informers."""
 
     def __init__(self) -> None:
         self._requests: informer_sinks.FactCache[ProvisioningRequest] = informer_sinks.FactCache()
@@ -171,35 +176,40 @@ class ProvisioningRequests:
         yield from self._informers
 
     def observe(self) -> tuple[ProvisioningRequest, ...]:
-        """The requests with their pods; none before all are known: a template that is not seen is not missing.
+        """Return the requests with their pods; none before all informers are synced, because an unobserved template is
+        not a missing one.
 
-        The same object while nothing in it changes.
+        The same object while nothing changes.
         """
-        if not all(one.synced for one in self._informers):
+        if not all(informer.synced for informer in self._informers):
             return ()
-        known = {one.meta.key: one for one in self._templates.all}
-        found = tuple(self._make(self._believe(one), known) for one in self._requests.all)
-        self._made = {one.key: self._made[one.key] for one in found}
-        self._written = {key: each for key, each in self._written.items() if key in self._made}
-        if len(found) != len(self._last) or any(one is not other for one, other in zip(found, self._last, strict=True)):
-            self._last = found
+        known = {pod_template.meta.key: pod_template for pod_template in self._templates.all}
+        requests = tuple(self._make(self._adopt_written(request), known) for request in self._requests.all)
+        self._made = {
+            provisioning_request.key: self._made[provisioning_request.key] for provisioning_request in requests
+        }
+        self._written = {key: item for key, item in self._written.items() if key in self._made}
+        if len(requests) != len(self._last) or any(
+            one is not other for one, other in zip(requests, self._last, strict=True)
+        ):
+            self._last = requests
         return self._last
 
-    def note_written(self, order: plan.SetConditions, found: autoscaling.ProvisioningRequest) -> None:
-        """Conditions were written; this is what the server made of it."""
-        request = read_request(found)
+    def note_written(self, order: plan.SetConditions, provisioning_request: autoscaling.ProvisioningRequest) -> None:
+        """Adopt the object that the server returned for written conditions."""
+        request = read_request(provisioning_request)
         self._written[request.key] = order.version, request
 
-    def _believe(self, seen: ProvisioningRequest) -> ProvisioningRequest:
-        before, written = self._written.get(seen.key, ("", seen))
-        if seen.version == before and seen.uid == written.uid:
+    def _adopt_written(self, request: ProvisioningRequest) -> ProvisioningRequest:
+        before, written = self._written.get(request.key, ("", request))
+        if request.version == before and request.uid == written.uid:
             return written
-        self._written.pop(seen.key, None)
-        return seen
+        self._written.pop(request.key, None)
+        return request
 
     def _make(self, request: ProvisioningRequest, known: dict[str, pod_models.PodTemplate]) -> ProvisioningRequest:
-        """The request with its pods, made again only if it or one of its templates changed."""
-        named = tuple(known.get(f"{request.namespace}/{one.template}") for one in request.pod_sets)
+        """Return the request with its pods, rebuilt only if it or one of its templates changed."""
+        named = tuple(known.get(f"{request.namespace}/{pod_set.template}") for pod_set in request.pod_sets)
         asked, used, made = self._made.get(request.key, (None, (), request))
         if asked is request and len(used) == len(named) and all(a is b for a, b in zip(used, named, strict=True)):
             return made
@@ -208,5 +218,5 @@ class ProvisioningRequests:
         return made
 
 
-def _identity(found: pod_models.PodTemplate) -> pod_models.PodTemplate:
-    return found
+def _identity(pod_template: pod_models.PodTemplate) -> pod_models.PodTemplate:
+    return pod_template

@@ -36,26 +36,26 @@ from windlass.engine.model.scale_up_status import BestOptionsResponse
 from windlass.errors import InvalidInput, WindlassError
 
 MAX_MESSAGE_BYTES = 128 * 2**20
-"""Of an answer; the peer's limit. It may repeat everything that it was sent."""
+"""Maximum size of a response in bytes, as in Cluster Autoscaler. It may repeat the whole request."""
 
 _WINDOW = 2**22
 
 _HEADER = struct.Struct(">BI")
-"""Before each message: is it compressed, and how long is it?"""
+"""gRPC message header: compression flag and length."""
 
 STATUS_CODES = (
     "OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists",
     "PermissionDenied", "ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented",
     "Internal", "Unavailable", "DataLoss", "Unauthenticated",
 )  # fmt: skip
-"""gRPC's, by number."""
+"""gRPC status codes by number."""
 
 PROTOCOL_ERRORS = (H2Error, HPACKError, HyperframeError, UnicodeError)
-"""What may come of bytes that are no HTTP/2."""
+"""Exceptions that h2 raises for invalid HTTP/2."""
 
 
 class CallFailed(WindlassError):
-    """The call failed: how, in gRPC's words, and what was said."""
+    """A failed call: its gRPC status code and message."""
 
     def __init__(self, code: str, said: str) -> None:
         super().__init__(f"{code}: {said}")
@@ -63,7 +63,9 @@ class CallFailed(WindlassError):
 
 
 class UnaryCall:
-    """A unary call. Send what `begin` and `receive` return, until it `is_over`; then there is an answer, or none."""
+    """Protocol of one unary call. Send what `begin` and `receive` return until `is_over`; then `answer` has the
+    response.
+    """
 
     def __init__(self, authority: str, is_encrypted: bool, method: str, message: bytes, within_s: float) -> None:
         self.is_over = False
@@ -80,8 +82,8 @@ class UnaryCall:
             ("user-agent", "windlass"),
         ]
         self._stream = 0
-        self._said: dict[str, str] = {}
-        """Headers and trailers."""
+        self._response_headers: dict[str, str] = {}
+        """Received headers and trailers."""
         self._received = bytearray()
 
     def begin(self) -> bytes:
@@ -96,23 +98,23 @@ class UnaryCall:
         return connection.data_to_send()
 
     def receive(self, data: bytes) -> bytes:
-        """NoAnswer if there will be none."""
+        """Feed received bytes; return bytes to send. CallFailed if the call failed."""
         for event in self._connection.receive_data(data):
-            self._take(event)
+            self._handle_event(event)
         if not self.is_over:
             self._send_more()
         return self._connection.data_to_send()
 
     def answer(self) -> bytes:
-        """The message. NoAnswer if there is none, or not exactly one."""
-        status = self._said.get(":status", "")
-        if "grpc-status" not in self._said:
+        """The response message. CallFailed if there is none, or not exactly one."""
+        status = self._response_headers.get(":status", "")
+        if "grpc-status" not in self._response_headers:
             raise CallFailed("Unknown", f"found HTTP status {status} and no gRPC status, expected both")
-        code = self._said["grpc-status"]
+        code = self._response_headers["grpc-status"]
         if code != "0":
             number = selectors.parse_int64(code)
             named = STATUS_CODES[number] if number is not None and 0 <= number < len(STATUS_CODES) else "Unknown"
-            raise CallFailed(named, urllib.parse.unquote(self._said.get("grpc-message", "")))
+            raise CallFailed(named, urllib.parse.unquote(self._response_headers.get("grpc-message", "")))
         if len(self._received) < _HEADER.size:
             raise CallFailed("Internal", "found no message, expected one")
         is_compressed, size = _HEADER.unpack_from(self._received)
@@ -124,7 +126,7 @@ class UnaryCall:
         return bytes(self._received[_HEADER.size :])
 
     def _send_more(self) -> None:
-        """As much of the message as the server wants now."""
+        """Return as much of the request as flow control allows."""
         connection = self._connection
         while self._left:
             size = min(len(self._left), connection.local_flow_control_window(self._stream))
@@ -134,10 +136,10 @@ class UnaryCall:
             connection.send_data(self._stream, bytes(self._left[:size]), end_stream=size == len(self._left))
             self._left = self._left[size:]
 
-    def _take(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         match event:
             case ResponseReceived() | TrailersReceived():
-                self._note(event.headers)
+                self._record_headers(event.headers)
             case DataReceived():
                 self._received += event.data
                 if len(self._received) > MAX_MESSAGE_BYTES:
@@ -153,19 +155,19 @@ class UnaryCall:
             case ConnectionTerminated():
                 self._end_early(f"the server closed the connection with HTTP/2 error {event.error_code!r}")
 
-    def _note(self, headers: Iterable[tuple[str | bytes, str | bytes]]) -> None:
+    def _record_headers(self, headers: Iterable[tuple[str | bytes, str | bytes]]) -> None:
         for name, value in headers:
-            self._said[str(name)] = str(value)
+            self._response_headers[str(name)] = str(value)
 
     def _end_early(self, said: str) -> None:
-        """An answer may have come whole before that: servers may end what they need not read."""
-        if "grpc-status" not in self._said:
+        """Handle a stream reset. The response may be complete: servers may reset the rest of a request."""
+        if "grpc-status" not in self._response_headers:
             raise CallFailed("Unavailable", said)
         self.is_over = True
 
 
 CALL_TIMEOUT_S = 5.0
-"""The peer's deadline."""
+"""Deadline of a call, as in Cluster Autoscaler."""
 
 _READ_BYTES = 2**18
 
@@ -176,43 +178,45 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GrpcExpanderClient:
-    """Where the server is, and whom to believe that it is the one."""
+    """gRPC client of an external expander: address and trusted certificate."""
 
     at: expander_query.ExpanderAddress
     certificate: str = ""
-    """Path of a file with the server's certificate, or that of who signed it. Read for each call: it may be renewed."""
+    """Path to the server's certificate, or to that of its CA. Read for each call, because it may be renewed."""
     within_s: float = CALL_TIMEOUT_S
-    """For one call, from dialling to the last byte."""
+    """Deadline of one call, from dialling to the last byte."""
 
     def __post_init__(self) -> None:
-        """InvalidInput if it could never be asked."""
+        """InvalidInput if the certificate cannot be used."""
         if not self.at.is_encrypted:
             return
         try:
-            self._trust()
+            self._make_tls_context()
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"--grpc-expander-cert: found {self.certificate!r}, expected a file of PEM certificates: {error}"
             ) from error
 
     def best_options(self, question: BestOptionsRequest) -> BestOptionsResponse:
-        """What it says; why it says nothing, if so. Takes `within_s` at most, and a moment for writing and reading."""
+        """Call BestOptions. Return the response, or the failure. Takes `within_s` at most, plus encoding and
+        decoding.
+        """
         name = self.at.authority
-        _log.log(klog.verbosity_level(2), "asking the expander %s about %d options", name, len(question.options))
+        _log.log(klog.verbosity_level(2), "calling gRPC expander: address=%s options=%d", name, len(question.options))
         try:
             content = _run_in_new_loop(self._call(messages.encode_request(question)))
             opinion = BestOptionsResponse(question.about, messages.decode_response(content))
         except (CallFailed, protobuf.NotProtobuf) as error:
-            _log.warning("the expander %s gave no answer: %s", name, error)
+            _log.warning("gRPC expander call failed: address=%s error=%s", name, error)
             return BestOptionsResponse(question.about, failure=str(error))
-        except Exception as error:  # whatever it is, nodes must go on coming
-            _log.exception("the expander %s could not be asked", name)
+        except Exception as error:  # any error: scale-up continues without the expander
+            _log.exception("gRPC expander call failed unexpectedly: address=%s", name)
             return BestOptionsResponse(question.about, failure=f"{type(error).__name__}: {error}")
         _log.log(
             klog.verbosity_level(2),
-            "the expander %s answered: %s",
+            "gRPC expander answered: address=%s groups=%s",
             name,
-            ", ".join(opinion.groups[:_MAX_GROUPS_LOGGED]),
+            ",".join(opinion.groups[:_MAX_GROUPS_LOGGED]),
         )
         return opinion
 
@@ -225,7 +229,7 @@ class GrpcExpanderClient:
         except OSError as error:
             raise CallFailed("Unavailable", f"{self.at.authority} cannot be reached: {error}") from error
         except PROTOCOL_ERRORS as error:
-            raise CallFailed("Unavailable", f"{self.at.authority} speaks no HTTP/2: {error}") from error
+            raise CallFailed("Unavailable", f"{self.at.authority} does not speak HTTP/2: {error}") from error
 
     async def _exchange(self, message: bytes) -> bytes:
         call = UnaryCall(self.at.authority, self.at.is_encrypted, messages.METHOD, message, self.within_s)
@@ -236,21 +240,21 @@ class GrpcExpanderClient:
                 await writer.drain()
                 data = await reader.read(_READ_BYTES)
                 if not data:
-                    raise CallFailed("Unavailable", f"{self.at.authority} hung up without an answer")
+                    raise CallFailed("Unavailable", f"{self.at.authority} closed the connection without an answer")
                 writer.write(call.receive(data))
             return call.answer()
         finally:
-            writer.transport.abort()  # who hangs may not take the end either
+            writer.transport.abort()  # a hanging server must not delay the close either
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        trust = self._trust() if self.at.is_encrypted else None
+        trust = self._make_tls_context() if self.at.is_encrypted else None
         name = self.at.host if trust is not None else None
         if self.at.path:
             return await asyncio.open_unix_connection(self.at.path, ssl=trust, server_hostname=name)
         return await asyncio.open_connection(self.at.host, self.at.port, ssl=trust, server_hostname=name)
 
-    def _trust(self) -> ssl.SSLContext:
-        """As Go does: what is in the file is believed, be it an authority's or the server's own, and nothing else."""
+    def _make_tls_context(self) -> ssl.SSLContext:
+        """Return the TLS context: like Go, trust only certificates in the file, a CA's or the server's own."""
         found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         found.load_verify_locations(self.certificate)
         found.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -259,15 +263,15 @@ class GrpcExpanderClient:
 
 
 async def _drain_closed_connections() -> None:
-    """Let connections that were given up be closed: the socket, and what is under an encrypted one."""
+    """Run the event loop until abandoned connections are closed, TLS transports included."""
     for _ in range(3):
         await asyncio.sleep(0)
 
 
 def _run_in_new_loop(work: Coroutine[Any, Any, bytes]) -> bytes:
-    """What a coroutine gives, in a thread and a loop of its own.
+    """Run a coroutine in an event loop of its own and return its result.
 
-    Not `asyncio.run`, which would wait at the end for a name that is still being looked up.
+    Not `asyncio.run`, which would wait for a pending name resolution at the end.
     """
     given: list[bytes] = []
     failed: list[Exception] = []

@@ -1,6 +1,7 @@
 """Expander query: address, set-up and use of the external expander.
 
-    decide ─▶ question? ─▶ best_options ─▶ the answer is part of the observation ─▶ decide
+`decide_with_expander` repeats until no question is left or time is up. `client` is imported only where it is needed: h2
+is an optional dependency.
 
 `decide_with_expander` repeats until there is no question left or time is up. `client` is imported only where it is
 needed: h2 is an optional dependency.
@@ -31,7 +32,7 @@ _HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]]+):([0-9]{1,5})/?")
 
 @dataclass(frozen=True, slots=True)
 class ExpanderAddress:
-    """A host and its port, or the path of a socket; and whether what is said there is encrypted."""
+    """Address of the expander: host and port, or socket path; and whether TLS is used."""
 
     host: str
     port: int = 0
@@ -40,19 +41,19 @@ class ExpanderAddress:
 
     @property
     def authority(self) -> str:
-        """By what name the server is called."""
+        """The :authority of requests."""
         if self.path:
             return "localhost"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(text: str) -> ExpanderAddress:
-    """InvalidInput for what is no address."""
+    """Parse an address. InvalidInput if it is not one."""
     rest, is_encrypted = text.removeprefix(PLAINTEXT_SCHEME), not text.startswith(PLAINTEXT_SCHEME)
     if is_encrypted and text.startswith("unix:") and (path := re.sub("^unix:(//)?", "", text)):
         return ExpanderAddress("localhost", path=path)
     if is_encrypted:
-        rest = next((text.removeprefix(one) for one in _TLS_SCHEMES if text.startswith(one)), text)
+        rest = next((text.removeprefix(item) for item in _TLS_SCHEMES if text.startswith(item)), text)
     found = _HOST_PORT.fullmatch(rest)
     if found is None or not 0 < int(found[2]) < 65536:
         raise InvalidInput(f"--grpc-expander-url: found {text!r}, expected {ACCEPTED_ADDRESSES}")
@@ -60,36 +61,38 @@ def parse_address(text: str) -> ExpanderAddress:
 
 
 class ExpanderPort(Protocol):
-    """Someone who can be asked."""
+    """Port of an external expander."""
 
     def best_options(self, question: BestOptionsRequest) -> BestOptionsResponse:
-        """What it says, or why it says nothing. Waits for it, but never long."""
+        """Return its choice, or the failure. Waits up to the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnconfiguredExpander:
-    """Stands where no server is named and none need be, as in a simulation: the next expander decides."""
+    """Expander without an address, as in a simulation: the next expander in the chain decides."""
 
     def best_options(self, question: BestOptionsRequest) -> BestOptionsResponse:
         return BestOptionsResponse(question.about, failure="no --grpc-expander-url says where the server is")
 
 
 def open_expander(
-    expanders: Sequence[str], chosen: process_options.ExpanderOptions, is_needed: bool = True
+    expanders: Sequence[str], expander_options: process_options.ExpanderOptions, is_needed: bool = True
 ) -> ExpanderPort | None:
-    """None where --expander does not name grpc. InvalidInput for flags that name no server, or not how to reach it."""
+    """Return the client of --grpc-expander-url; None if --expander does not include grpc. InvalidInput for an invalid
+    address or certificate.
+    """
     if chain.GRPC not in expanders:
         return None
-    if not chosen.grpc_expander_url and not is_needed:
+    if not expander_options.grpc_expander_url and not is_needed:
         return UnconfiguredExpander()
-    if not chosen.grpc_expander_url:
+    if not expander_options.grpc_expander_url:
         raise InvalidInput(
             f"--grpc-expander-url: found nothing, expected {ACCEPTED_ADDRESSES}, because --expander names grpc"
         )
-    at = parse_address(chosen.grpc_expander_url)
-    if at.path and not chosen.grpc_expander_cert:
-        at = replace(at, is_encrypted=False)  # what is said there does not leave the machine
-    _check_certificate(at, chosen.grpc_expander_cert)
+    at = parse_address(expander_options.grpc_expander_url)
+    if at.path and not expander_options.grpc_expander_cert:
+        at = replace(at, is_encrypted=False)  # a local socket needs no TLS
+    _check_certificate(at, expander_options.grpc_expander_cert)
     try:
         from windlass.autoscaler.grpc_expander import client
     except ModuleNotFoundError as error:
@@ -97,7 +100,7 @@ def open_expander(
         raise InvalidInput(
             f"--expander: grpc needs {lacking}, which is not installed; pip install 'windlass[grpc]' does that"
         ) from error
-    return client.GrpcExpanderClient(at, chosen.grpc_expander_cert)
+    return client.GrpcExpanderClient(at, expander_options.grpc_expander_cert)
 
 
 def _check_certificate(at: ExpanderAddress, certificate: str) -> None:
@@ -114,19 +117,19 @@ def _check_certificate(at: ExpanderAddress, certificate: str) -> None:
 
 
 async def decide_with_expander(
-    seen: Observation,
+    observation: Observation,
     decide: Callable[[Observation], Awaitable[Decision]],
     ask: Callable[[BestOptionsRequest], Awaitable[BestOptionsResponse]] | None,
     time: clock.Clock,
     within_s: float,
 ) -> tuple[Observation, Decision]:
-    """What is decided with all the answers, and the observation with them in it.
+    """Decide with the expander's answers; return the decision and the observation with the answers.
 
-    Where there is nobody to `ask`, it is decided without. A scale-up in several rounds asks several times; after
-    `within_s` nobody is asked any more, so that a slow server does not hold the loop for minutes.
+    Without `ask`, decide without answers. A scale-up in several rounds asks several times; after `within_s` no further
+    call is made, so that a slow server does not block the loop for minutes.
     """
     began_s = time.monotonic_s()
-    decision = await decide(seen)
+    decision = await decide(observation)
     while ask is not None and decision.question is not None:
         if time.monotonic_s() - began_s < within_s:
             opinion = await ask(decision.question)
@@ -134,6 +137,6 @@ async def decide_with_expander(
             opinion = BestOptionsResponse(
                 decision.question.about, failure=f"questions took {within_s:g} s; no time for more"
             )
-        seen = replace(seen, opinions=(*seen.opinions, opinion))
-        decision = await decide(seen)
-    return seen, decision
+        observation = replace(observation, opinions=(*observation.opinions, opinion))
+        decision = await decide(observation)
+    return observation, decision

@@ -23,14 +23,15 @@ _GROUP, _COUNT, _DEBUG, _POD = 1, 2, 3, 5
 _TEXTS = frozenset({_GROUP, _DEBUG})
 
 MAX_OPTIONS = 10_000
-"""In an answer. No cluster has as many groups."""
+"""Maximum number of options in a response; no cluster has as many groups."""
 
 MAX_FIELDS = 1_000_000
-"""In an answer, which may repeat all pods that were sent. Reading them takes about a second."""
+"""Maximum number of fields in a response, which may repeat all pods of the request. Decoding them takes about a
+second."""
 
 
 def encode_request(question: BestOptionsRequest) -> bytes:
-    """BestOptionsRequest."""
+    """Encode a BestOptionsRequest."""
     writer = ObjectEncoder()
     written = bytearray()
     for option, pods in zip(question.options, question.pods, strict=True):
@@ -54,7 +55,7 @@ def _encode_option(option: ExpansionOption) -> bytes:
 
 
 def decode_response(content: bytes) -> tuple[str, ...]:
-    """Ids of the groups that BestOptionsResponse names, in its order. NotProtobuf for what is no such message."""
+    """Return the group ids of a BestOptionsResponse, in order. NotProtobuf for other bytes."""
     groups: list[str] = []
     fields = 0
     for number, kind, value in protobuf.read_fields(content):
@@ -69,7 +70,7 @@ def decode_response(content: bytes) -> tuple[str, ...]:
 
 
 def _decode_option(content: bytes, most: int) -> tuple[str, int]:
-    """Its group, and how many fields were read, not many more than `most`."""
+    """Decode an option: its group, and the number of fields read, not much above `most`."""
     group, fields = "", 0
     for number, kind, value in protobuf.read_fields(content):
         fields += 1
@@ -97,13 +98,14 @@ _QUANTITY: ProtoMessage = {"string": ProtoField(1)}
 _TIME: ProtoMessage = {"seconds": ProtoField(1), "nanos": ProtoField(2)}
 
 _OWNER: ProtoMessage = {
-    "kind": ProtoField(1), "name": ProtoField(3), "uid": ProtoField(4), "apiVersion": ProtoField(5), "controller": ProtoField(6),
+    "kind": ProtoField(1), "name": ProtoField(3), "uid": ProtoField(4), "apiVersion": ProtoField(5),
+    "controller": ProtoField(6),
 }  # fmt: skip
 
 _META: ProtoMessage = {
     "name": ProtoField(1), "namespace": ProtoField(3), "uid": ProtoField(5), "creationTimestamp": ProtoField(8, _TIME),
-    "deletionTimestamp": ProtoField(9, _TIME), "labels": ProtoField(11, is_map=True), "annotations": ProtoField(12, is_map=True),
-    "ownerReferences": ProtoField(13, _OWNER),
+    "deletionTimestamp": ProtoField(9, _TIME), "labels": ProtoField(11, is_map=True),
+    "annotations": ProtoField(12, is_map=True), "ownerReferences": ProtoField(13, _OWNER),
 }  # fmt: skip
 
 _REQUIREMENT: ProtoMessage = {"key": ProtoField(1), "operator": ProtoField(2), "values": ProtoField(3)}
@@ -148,10 +150,13 @@ _VOLUME_SOURCE: ProtoMessage = {
 
 _POD_SPEC: ProtoMessage = {
     "volumes": ProtoField(1, {"name": ProtoField(1), "volumeSource": ProtoField(2, _VOLUME_SOURCE)}),
-    "containers": ProtoField(2, _CONTAINER), "restartPolicy": ProtoField(3), "terminationGracePeriodSeconds": ProtoField(4),
+    "containers": ProtoField(2, _CONTAINER), "restartPolicy": ProtoField(3),
+    "terminationGracePeriodSeconds": ProtoField(4),
     "nodeSelector": ProtoField(7, is_map=True), "nodeName": ProtoField(10), "affinity": ProtoField(18, _AFFINITY),
     "schedulerName": ProtoField(19),
-    "tolerations": ProtoField(22, {"key": ProtoField(1), "operator": ProtoField(2), "value": ProtoField(3), "effect": ProtoField(4)}),
+    "tolerations": ProtoField(
+        22, {"key": ProtoField(1), "operator": ProtoField(2), "value": ProtoField(3), "effect": ProtoField(4)}
+    ),
     "priority": ProtoField(25), "topologySpreadConstraints": ProtoField(33, _SPREAD),
     "resourceClaims": ProtoField(39, {"name": ProtoField(1), "resourceClaimName": ProtoField(3)}),
 }  # fmt: skip
@@ -192,7 +197,7 @@ _NODE_STATUS: ProtoMessage = {
 }
 
 _METADATA, _SPEC, _STATUS = 1, 2, 3
-"""Of a Pod."""
+"""Field tables of a Pod."""
 
 _NAME, _UID = _META["name"].number, _META["uid"].number
 
@@ -204,7 +209,7 @@ _NODE: ProtoMessage = {
 
 
 class ObjectEncoder:
-    """Writes the objects of one request; a pod that is met again is written already."""
+    """Encodes the objects of one request; an encoded pod is cached."""
 
     def __init__(self) -> None:
         self._specs: dict[tuple[object, ...], bytes] = {}
@@ -223,7 +228,7 @@ class ObjectEncoder:
         return encode_message(_NODE, _node_fields(node))
 
     def _share(self, pod: facts.Pod) -> tuple[bytes, bytes]:
-        """What others like it have, too: of its metadata, and all else."""
+        """Return fields that equivalent pods share: shared metadata, spec and status."""
         labels, annotations = tuple(pod.labels.items()), tuple(pod.annotations.items())
         times = pod.created_s, pod.deleted_s, pod.unschedulable_since_s
         key = pod.namespace, labels, annotations, pod.owner, times, pod.phase, pod.nominated_node, self._spec(pod)
@@ -263,14 +268,20 @@ def _shared_meta_fields(pod: facts.Pod) -> FieldValues:
 def _spec_fields(pod: facts.Pod) -> FieldValues:
     spec = pod.spec
     ports = [
-        {"hostPort": one.port, "containerPort": one.port, "protocol": one.protocol, "hostIP": one.ip}
-        for one in spec.host_ports
+        {
+            "hostPort": host_port.port,
+            "containerPort": host_port.port,
+            "protocol": host_port.protocol,
+            "hostIP": host_port.ip,
+        }
+        for host_port in spec.host_ports
     ]
     claims = [
-        {"name": one.name, "resourceClaimName": None if one.is_made_for_pod else one.claim} for one in spec.claims
+        {"name": pod_claim.name, "resourceClaimName": None if pod_claim.is_made_for_pod else pod_claim.claim}
+        for pod_claim in spec.claims
     ]
     return {
-        "volumes": [_volume_fields(one) for one in spec.volumes],
+        "volumes": [_volume_fields(volume) for volume in spec.volumes],
         "containers": [
             {"name": CONTAINER_NAME, "ports": ports, "resources": {"requests": _amounts_fields(spec.requests)}}
         ],
@@ -281,17 +292,22 @@ def _spec_fields(pod: facts.Pod) -> FieldValues:
         "affinity": _affinity_fields(spec),
         "schedulerName": pod.scheduler,
         "tolerations": [
-            {"key": one.key, "operator": one.operator, "value": one.value, "effect": one.effect}
-            for one in spec.tolerations
+            {
+                "key": toleration.key,
+                "operator": toleration.operator,
+                "value": toleration.value,
+                "effect": toleration.effect,
+            }
+            for toleration in spec.tolerations
         ],
         "priority": spec.priority,
-        "topologySpreadConstraints": [_spread_fields(one) for one in spec.spread],
+        "topologySpreadConstraints": [_spread_fields(spread_constraint) for spread_constraint in spec.spread],
         "resourceClaims": claims,
     }
 
 
 def _volume_fields(volume: facts.Volume) -> FieldValues:
-    """Those that pods share, and those on the node; of the others, the name."""
+    """Return volumes that the pods of a template share, and those on the node; others by name only."""
     sources: Mapping[str, FieldValues] = {
         "emptyDir": {"medium": volume.medium},
         "persistentVolumeClaim": {"claimName": volume.claim, "readOnly": volume.read_only},
@@ -317,7 +333,7 @@ def _node_term_fields(term: NodeSelectorTerm) -> FieldValues:
     if term.is_invalid:
         return {}
     return {
-        "matchExpressions": [_requirement_fields(one) for one in term.expressions],
+        "matchExpressions": [_requirement_fields(requirement) for requirement in term.expressions],
         "matchFields": [_requirement_fields(one) for one in term.fields],
     }
 
@@ -331,15 +347,15 @@ def _pod_term_fields(term: facts.PodAffinityTerm) -> FieldValues:
     }
 
 
-def _spread_fields(one: facts.SpreadConstraint) -> FieldValues:
+def _spread_fields(spread_constraint: facts.SpreadConstraint) -> FieldValues:
     return {
-        "maxSkew": one.max_skew,
-        "topologyKey": one.topology_key,
+        "maxSkew": spread_constraint.max_skew,
+        "topologyKey": spread_constraint.topology_key,
         "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": _selector_fields(one.selector),
-        "minDomains": one.min_domains if one.min_domains > 1 else None,
-        "nodeAffinityPolicy": "" if one.honor_affinity else "Ignore",
-        "nodeTaintsPolicy": "Honor" if one.honor_taints else "",
+        "labelSelector": _selector_fields(spread_constraint.selector),
+        "minDomains": spread_constraint.min_domains if spread_constraint.min_domains > 1 else None,
+        "nodeAffinityPolicy": "" if spread_constraint.honor_affinity else "Ignore",
+        "nodeTaintsPolicy": "Honor" if spread_constraint.honor_taints else "",
     }
 
 
@@ -376,15 +392,15 @@ def _node_fields(node: facts.Node) -> FieldValues:
         "spec": {
             "providerID": node.provider_id,
             "unschedulable": node.unschedulable or None,
-            "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in node.taints],
+            "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in node.taints],
         },
         "status": {
             "capacity": _amounts_fields(node.capacity),
             "allocatable": _amounts_fields(node.allocatable),
             "conditions": [
-                {"type": one.type, "status": one.status, "reason": one.reason}
-                | {"lastTransitionTime": _time_fields(one.since_s)}
-                for one in node.conditions
+                {"type": condition.type, "status": condition.status, "reason": condition.reason}
+                | {"lastTransitionTime": _time_fields(condition.since_s)}
+                for condition in node.conditions
             ],
             "declaredFeatures": sorted(node.declared_features),
         },
@@ -399,11 +415,11 @@ def _amounts_fields(resources: facts.Resources) -> dict[str, FieldValues]:
 
 
 def _format_quantity(name: str, amount: int) -> str:
-    """As people write it: cores in thousandths, memory in Mi or Gi."""
+    """Format a quantity: cores in millicores, memory in Mi or Gi."""
     family = "binary" if name in (facts.MEMORY, facts.EPHEMERAL_STORAGE) else "decimal"
     return str(Quantity(amount * (MILLI if name == facts.CPU else NANO), family))
 
 
 def _time_fields(at_s: float) -> FieldValues | None:
-    """Nothing for the beginning of time: templates of nodes that do not exist were never created."""
+    """Encode a timestamp; empty for the epoch: templates of upcoming nodes have no creation time."""
     return {"seconds": int(at_s)} if at_s else None

@@ -1,4 +1,4 @@
-"""Protobuf wire format: messages as tables of field numbers, plain values in, bytes out, and fields read back."""
+"""Protobuf wire format: encodes mappings by tables of field numbers, and decodes fields."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ _LARGEST_NUMBER = (1 << 29) - 1
 
 
 class NotProtobuf(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a valid message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtoField:
-    """A field: its number, what it holds if that is a message, and whether it is a map from texts to such."""
+    """A field: its number, the message type that it holds, if any, and whether it is a map."""
 
     number: int
     message: "ProtoMessage | None" = None
@@ -30,7 +30,7 @@ ProtoMessage = Mapping[str, ProtoField]
 
 
 def encode_message(message: ProtoMessage, value: Mapping[str, Any]) -> bytes:
-    """A message of these values: texts, bytes, numbers, truths, and lists and mappings of them."""
+    """Encode a message from strings, bytes, numbers, bools, lists and mappings."""
     written = bytearray()
     for name, each in value.items():
         field = message[name]
@@ -41,8 +41,8 @@ def encode_message(message: ProtoMessage, value: Mapping[str, Any]) -> bytes:
                 entry = encode_delimited(1, key.encode()) + _encode_value(ProtoField(2, field.message), of_key)
                 written += encode_delimited(field.number, entry)
         elif isinstance(each, list | tuple):
-            for one in each:
-                written += _encode_value(field, one)
+            for item in each:
+                written += _encode_value(field, item)
         else:
             written += _encode_value(field, each)
     return bytes(written)
@@ -59,12 +59,12 @@ def _encode_value(field: ProtoField, value: Any) -> bytes:
 
 
 def encode_delimited(number: int, content: bytes) -> bytes:
-    """A field that tells its length: a text, bytes, or a message."""
+    """Encode a length-delimited field: a string, bytes, or a message."""
     return encode_varint(number << 3 | BYTES) + encode_varint(len(content)) + content
 
 
 def encode_varint(number: int) -> bytes:
-    """A whole number; a negative one as int64 does."""
+    """Encode a varint; a negative number as int64."""
     if 0 <= number <= 0x7F:
         return _SMALL[number]
     left = number % _INT64 if number < 0 else number
@@ -77,7 +77,7 @@ def encode_varint(number: int) -> bytes:
 
 
 def read_fields(content: bytes) -> Iterator[tuple[int, int, int | bytes]]:
-    """(number, wire type, value) of each field, in order. NotProtobuf where there is none."""
+    """Yield (number, wire type, value) of each field, in order. NotProtobuf for invalid bytes."""
     at, end = 0, len(content)
     while at < end:
         tag, at = (content[at], at + 1) if content[at] < 0x80 else _read_varint(content, at)

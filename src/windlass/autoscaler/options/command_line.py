@@ -13,13 +13,13 @@ SHORT_FLAGS = {"v": "v"}
 """Flags that have a name of one letter."""
 HELP_FLAGS = ("help", "h")
 READ_ONLY_FLAGS = frozenset({"dry-run", "shadow"})
-"""Flags that keep windlass from acting. No other flag takes one of them for its value: pflag would, but Cluster
-Autoscaler has neither, so no command line of its own is refused for that."""
+"""Flags that keep windlass from acting. Other flags never consume one of them as a value: pflag would, but Cluster
+Autoscaler has neither, so no existing command line is rejected for it."""
 
 
 @dataclass(slots=True)
 class ParsedArguments:
-    """What the words of a command line spell."""
+    """Arguments of a command line by flag."""
 
     given: dict[str, list[str]] = field(default_factory=dict)
     """Values by flag, in order."""
@@ -27,21 +27,21 @@ class ParsedArguments:
     """Words that belong to no flag."""
     wants_help: bool = False
     swallowed: list[tuple[str, str]] = field(default_factory=list)
-    """(flag, value) where the value is the next word and spells a flag itself."""
+    """(flag, value) where the value is the next word and has the form of a flag."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerCommand:
-    """What the user wants."""
+    """Settings and process options of a command line."""
 
     settings: settings.Settings
     options: process_options.ProcessOptions
     warnings: tuple[str, ...] = ()
-    """What is worth telling about how it was said."""
+    """Warnings about the command line."""
 
 
 def split_arguments(arguments: Sequence[str]) -> ParsedArguments:
-    """The words sorted out. InvalidInput if a flag does not exist or lacks its value."""
+    """Split arguments by flag. InvalidInput if a flag does not exist or lacks its value."""
     words = ParsedArguments()
     rest = iter(arguments)
     for word in rest:
@@ -59,7 +59,7 @@ def split_arguments(arguments: Sequence[str]) -> ParsedArguments:
 
 
 def parse_command_line(words: ParsedArguments) -> AutoscalerCommand:
-    """The settings and the wiring. InvalidInput says which flag, what was found and what is accepted."""
+    """Parse settings and process options. InvalidInput names the flag, the value and what is accepted."""
     chosen = flags.parse_settings(words.given)
     wired = flags.parse_process_options(words.given)
     if wired.objects.scheduler_config_file:
@@ -76,12 +76,12 @@ def parse_command_line(words: ParsedArguments) -> AutoscalerCommand:
 def _split_long(word: str, rest: Iterator[str], words: ParsedArguments) -> None:
     spelled, equals, value = word[2:].partition("=")
     if not spelled or spelled.startswith("-"):
-        raise InvalidInput(f"{word}: found no name of a flag, expected --<flag> or --<flag>=<value>")
+        raise InvalidInput(f"{word}: found no flag name, expected --<flag> or --<flag>=<value>")
     name = spelled.replace("_", "-")
     if name == HELP_FLAGS[0]:
         words.wants_help = True
     elif name not in flags.READERS:
-        raise InvalidInput(f"--{spelled}: there is no such flag{flags.suggest_flag(name)}")
+        raise InvalidInput(f"--{spelled}: unknown flag{flags.suggest_flag(name)}")
     else:
         words.given.setdefault(name, []).append(value if equals else _take_value(name, rest, words))
 
@@ -91,7 +91,7 @@ def _split_short(word: str, rest: Iterator[str], words: ParsedArguments) -> None
     if letter == HELP_FLAGS[1]:
         words.wants_help = True
     elif letter not in SHORT_FLAGS:
-        raise InvalidInput(f"{word}: there is no such flag{_suggest_long(word)}")
+        raise InvalidInput(f"{word}: unknown flag{_suggest_long(word)}")
     else:
         name = SHORT_FLAGS[letter]
         long_enough = value.startswith("=") and len(value) > 1
@@ -106,27 +106,27 @@ def _take_value(name: str, rest: Iterator[str], words: ParsedArguments) -> str:
         raise InvalidInput(f"--{name}: found no value, expected one ({flag_values.VALUE_KINDS[flags.READERS[name]]})")
     spelled = value[2:].partition("=")[0].replace("_", "-") if value.startswith("--") else ""
     if spelled in READ_ONLY_FLAGS:
-        raise InvalidInput(f"--{name}: found {value!r}, expected a value; without one write --{name}= and then {value}")
+        raise InvalidInput(f"--{name}: found {value!r}, expected a value; for an empty value write --{name}= {value}")
     if spelled in flags.READERS:
         words.swallowed.append((name, value))
     return value
 
 
 def _suggest_long(word: str) -> str:
-    """Go's own flags are spelled with one dash, and klog's documentation still says so."""
+    """Suggest the long form: Go's flags also accept one dash, and klog's documentation uses it."""
     name = word[1:].partition("=")[0].replace("_", "-")
     return f"; did you mean --{name}?" if name in flags.READERS else flags.suggest_flag(name)
 
 
 def _describe_stray(words: ParsedArguments) -> Iterator[str]:
     for word in words.stray:
-        note = "; the value of a bool is given as --flag=false" if word in flag_values.BOOL_TEXTS else ""
+        note = "; the value of a bool needs an equals sign: --flag=false" if word in flag_values.BOOL_TEXTS else ""
         yield f"{word!r} belongs to no flag and is ignored{note}"
 
 
 def _describe_swallowed(words: ParsedArguments) -> Iterator[str]:
     for name, value in words.swallowed:
         yield (
-            f"--{name}: takes {value!r}, which spells a flag, for its value, as pflag does; that flag is not set "
+            f"--{name}: takes the flag {value!r} as its value, like pflag; that flag is not set "
             f"(write --{name}= for an empty value)"
         )

@@ -1,4 +1,4 @@
-"""Flag values: parsers for the texts of flags, as Cluster Autoscaler spells them."""
+"""Flag values: parsers for flag texts, in Cluster Autoscaler's formats."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
 BOOL_TEXTS = frozenset(_TRUE + _FALSE)
 _PREFIXED = re.compile(r"([+-]?)0([xXbBoO]?)((?:_?[0-9a-fA-F])+)")
-"""A number that Go reads by its prefix; a zero alone is one, too: 010 is 8."""
+"""An integer with a Go prefix; a leading zero alone means octal: 010 is 8."""
 
 
 def read_bool(texts: Sequence[str]) -> bool:
@@ -62,17 +62,17 @@ def read_text(texts: Sequence[str]) -> str:
 
 
 def read_array(texts: Sequence[str]) -> tuple[str, ...]:
-    """Each value as it stands."""
+    """Return each value unchanged."""
     return tuple(texts)
 
 
 def read_names(texts: Sequence[str]) -> tuple[str, ...]:
-    """Names separated by commas; further values add to the first."""
+    """Parse names separated by commas; values of repeated flags are added."""
     return tuple(name for text in texts for name in text.split(",") if name)
 
 
 def read_expanders(texts: Sequence[str]) -> tuple[str, ...]:
-    """Names of expanders in the order in which they are asked. InvalidInput if they make no chain."""
+    """Parse the expander chain in order. InvalidInput for an invalid chain."""
     names = tuple(texts[-1].split(","))
     chain.check_names(names)
     return names
@@ -105,7 +105,7 @@ def read_address(texts: Sequence[str]) -> str:
 
 
 SEVERITIES = ("INFO", "WARNING", "ERROR", "FATAL")
-"""klog's, by their numbers."""
+"""klog's severities by number."""
 
 
 def read_severity(texts: Sequence[str]) -> str:
@@ -136,14 +136,14 @@ def read_verbosity(texts: Sequence[str]) -> int:
 
 
 def read_release(texts: Sequence[str]) -> str:
-    """A release of kube-scheduler; empty: none."""
+    """Parse a kube-scheduler release; empty: none."""
     if texts[-1] and texts[-1] not in scheduler_releases.KNOWN_RELEASES:
         raise ValueError(" or ".join(scheduler_releases.KNOWN_RELEASES))
     return texts[-1]
 
 
 def read_gates(texts: Sequence[str]) -> tuple[tuple[str, bool], ...]:
-    """(name, truth), of pairs separated by commas; further values add to the first."""
+    """Parse feature gates: pairs separated by commas; values of repeated flags are added."""
     gates: dict[str, bool] = {}
     for pair in ",".join(texts).split(","):
         if pair:
@@ -155,7 +155,7 @@ def read_gates(texts: Sequence[str]) -> tuple[tuple[str, bool], ...]:
 
 
 def read_quantity(texts: Sequence[str]) -> int:
-    """Bytes."""
+    """Parse a quantity of bytes."""
     try:
         return quantity.parse_quantity(texts[-1]).value()
     except ValueError as error:
@@ -208,7 +208,9 @@ def _read_priority_grace(pair: str) -> settings.PriorityGrace:
 
 
 def _parse_prefixed(text: str) -> int | None:
-    """The integer that Go's ParseInt(text, 0, 64) reads, or None: `0x1F`, `0b101`, `017` and `1_000` are read."""
+    """Parse an integer as Go's ParseInt(text, 0, 64) does, or return None: `0x1F`, `0b101`, `017` and `1_000` are
+    valid.
+    """
     match = _PREFIXED.fullmatch(text)
     if match is None:
         plain = text if re.fullmatch(r"[+-]?[0-9](_?[0-9])*", text) else ""
@@ -251,4 +253,4 @@ VALUE_KINDS: Mapping[ValueReader, str] = {
     read_text: "text",
     read_verbosity: "whole number",
 }
-"""What each reader takes, in a word or two."""
+"""Kind of value of each reader, for the reference."""

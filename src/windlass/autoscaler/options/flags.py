@@ -17,59 +17,67 @@ from windlass.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class IgnoredFlag:
-    """A flag of the peer that is read, checked, and changes nothing."""
+    """A flag of Cluster Autoscaler that is parsed and has no effect."""
 
     read: flag_values.ValueReader
     default: str
     why: str
 
 
-_GCE_ONLY = "it concerns Google Cloud"
+_GCE_ONLY = "it applies to Google Cloud only"
 
-_NO_AUTOPROVISIONING = "Cluster API's node groups are made by their owners"
+_NO_AUTOPROVISIONING = "windlass does not create node groups"
 
-_OBSOLETE = "not even the peer heeds it any more"
+_OBSOLETE = "Cluster Autoscaler ignores it, too"
 
-_PARALLELISM = "it sets how many threads the peer looks for nodes with"
+_PARALLELISM = "it sets the number of threads of Cluster Autoscaler's scheduling simulation"
 
-_NOT_NEEDED = "pods that are alike are placed as one, 50,000 of 100 kinds in less than a second: no search is cut short"
+_NOT_NEEDED = (
+    "equivalent pods are placed together, 50,000 pods of 100 templates in less than a second, so no search is cut off"
+)
 
-_UNBUFFERED = "every line is written at once"
+_UNBUFFERED = "log lines are not buffered"
 
-_ONE_LOG_FILE = "one file holds all severities, and has no header"
+_ONE_LOG_FILE = "one log file has all severities, and no file header"
 
 IGNORED_FLAGS: Mapping[str, IgnoredFlag] = {
     "async-node-groups": IgnoredFlag(flag_values.read_bool, "false", _NO_AUTOPROVISIONING),
-    "aws-use-static-instance-list": IgnoredFlag(flag_values.read_bool, "false", "it concerns AWS"),
+    "aws-use-static-instance-list": IgnoredFlag(flag_values.read_bool, "false", "it applies to AWS only"),
     "bulk-mig-instances-listing-enabled": IgnoredFlag(flag_values.read_bool, "false", _GCE_ONLY),
     "cloud-provider-gce-l7lb-src-cidrs": IgnoredFlag(flag_values.read_text, "130.211.0.0/22,35.191.0.0/16", _GCE_ONLY),
     "cloud-provider-gce-lb-src-cidrs": IgnoredFlag(
         flag_values.read_text, "130.211.0.0/22,209.85.152.0/22,209.85.204.0/22,35.191.0.0/16", _GCE_ONLY
     ),
     "cluster-name": IgnoredFlag(
-        flag_values.read_text, "", "with Cluster API, clusterName in --node-group-auto-discovery selects the cluster"
+        flag_values.read_text, "", "clusterName in --node-group-auto-discovery selects the Cluster API cluster"
     ),
     "cluster-snapshot-parallelism": IgnoredFlag(flag_values.read_int, "16", _PARALLELISM),
-    "enable-dynamic-resource-allocation": IgnoredFlag(flag_values.read_locked, "true", "it cannot be switched off"),
+    "enable-dynamic-resource-allocation": IgnoredFlag(flag_values.read_locked, "true", "it is always enabled"),
     "enable-graceful-degradation": IgnoredFlag(flag_values.read_bool, "false", _NOT_NEEDED),
     "enable-inter-pod-affinity-hostname-fast-path": IgnoredFlag(
-        flag_values.read_bool, "false", "it makes the peer's filters faster and decides nothing"
+        flag_values.read_bool,
+        "false",
+        "it is an optimization of Cluster Autoscaler's filters without an effect on decisions",
     ),
-    "estimator": IgnoredFlag(flag_values.read_estimator, "binpacking", "there is one estimator"),
+    "estimator": IgnoredFlag(flag_values.read_estimator, "binpacking", "binpacking is the only estimator"),
     "gce-concurrent-refreshes": IgnoredFlag(flag_values.read_int, "1", _GCE_ONLY),
     "gce-expander-ephemeral-storage-support": IgnoredFlag(flag_values.read_bool, "true", _GCE_ONLY),
     "gce-mig-instances-min-refresh-wait-time": IgnoredFlag(flag_values.read_duration_s, "5s", _GCE_ONLY),
     "kube-api-content-type": IgnoredFlag(
-        flag_values.read_text, "application/vnd.kubernetes.protobuf", "JSON is spoken with API servers"
+        flag_values.read_text, "application/vnd.kubernetes.protobuf", "API requests use JSON"
     ),
-    "leader-elect-resource-lock": IgnoredFlag(flag_values.read_lock, "leases", "Leases are the only lock"),
-    "log-backtrace-at": IgnoredFlag(flag_values.read_text, ":0", "errors are logged with their traceback anyway"),
+    "leader-elect-resource-lock": IgnoredFlag(flag_values.read_lock, "leases", "only Leases are supported"),
+    "log-backtrace-at": IgnoredFlag(
+        flag_values.read_text, ":0", "unexpected errors are always logged with their traceback"
+    ),
     "log-flush-frequency": IgnoredFlag(flag_values.read_duration_s, "5s", _UNBUFFERED),
     "log-json-info-buffer-size": IgnoredFlag(flag_values.read_quantity, "0", _UNBUFFERED),
     "log-text-info-buffer-size": IgnoredFlag(flag_values.read_quantity, "0", _UNBUFFERED),
     "max-autoprovisioned-node-group-count": IgnoredFlag(flag_values.read_int, "15", _NO_AUTOPROVISIONING),
     "node-autoprovisioning-enabled": IgnoredFlag(flag_values.read_bool, "false", _NO_AUTOPROVISIONING),
-    "nodes": IgnoredFlag(flag_values.read_array, "", "with Cluster API, annotations of a node group set its bounds"),
+    "nodes": IgnoredFlag(
+        flag_values.read_array, "", "annotations of a Cluster API node group set its minimum and maximum size"
+    ),
     "one-output": IgnoredFlag(flag_values.read_bool, "false", _ONE_LOG_FILE),
     "pending-pods-batching-timeout": IgnoredFlag(flag_values.read_duration_s, "4m0s", _NOT_NEEDED),
     "predicate-parallelism": IgnoredFlag(flag_values.read_positive, "4", _PARALLELISM),
@@ -77,29 +85,31 @@ IGNORED_FLAGS: Mapping[str, IgnoredFlag] = {
     "scale-down-candidates-pool-min-count": IgnoredFlag(flag_values.read_int, "50", _OBSOLETE),
     "scale-down-candidates-pool-ratio": IgnoredFlag(flag_values.read_float, "0.1", _OBSOLETE),
     "scale-down-non-empty-candidates-count": IgnoredFlag(flag_values.read_int, "30", _OBSOLETE),
-    "scheduler-verbosity": IgnoredFlag(flag_values.read_int, "0", "it concerns the log of the peer's own scheduler"),
+    "scheduler-verbosity": IgnoredFlag(
+        flag_values.read_int, "0", "it sets the log verbosity of Cluster Autoscaler's embedded scheduler"
+    ),
     "skip-log-headers": IgnoredFlag(flag_values.read_bool, "false", _ONE_LOG_FILE),
 }
-"""Flags of other clouds, and flags that change nothing: accepted, and worth a warning."""
+"""Flags without effect, of other cloud providers or obsolete: accepted with a warning."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverriddenFlag:
-    """A flag that another one leaves without effect."""
+    """A flag that a deviation leaves without effect."""
 
     by: str
-    """The flag of a deviation."""
+    """Flag of the deviation."""
     why: str
 
 
 OVERRIDDEN_FLAGS: Mapping[str, OverriddenFlag] = {
-    "parallel-scale-up": OverriddenFlag("joint-scale-up", "raises groups at the same time anyway"),
-    "salvo-scale-up": OverriddenFlag("joint-scale-up", "repeats the scale-up within a loop anyway"),
+    "parallel-scale-up": OverriddenFlag("joint-scale-up", "always scales up groups in parallel"),
+    "salvo-scale-up": OverriddenFlag("joint-scale-up", "always repeats the scale-up within a loop"),
     "unremovable-node-recheck-timeout": OverriddenFlag(
         "recheck-unremovable-nodes", "evaluates each node in every loop"
     ),
 }
-"""Flags of Cluster Autoscaler that a deviation of the default behavior leaves without effect."""
+"""Flags of Cluster Autoscaler that a default deviation leaves without effect."""
 
 RENAMED_FLAGS: Mapping[str, str] = {
     "batch-timebox": "check-capacity-provisioning-request-batch-timebox",
@@ -107,18 +117,18 @@ RENAMED_FLAGS: Mapping[str, str] = {
     "max-batch-size": "check-capacity-provisioning-request-max-batch-size",
     "max-empty-bulk-delete": "max-scale-down-parallelism",
 }
-"""Where both names are given, the new one counts."""
+"""Renamed flags; if both names are given, the new one applies."""
 
 FLAG_ALIASES: Mapping[str, str] = {"ignore-taint": "startup-taint"}
 """Older names whose values are added to those of the new one."""
 
 FlagTexts = Mapping[str, str | Sequence[str]]
-"""A text by name, or several for a flag given several times."""
+"""Text of each flag, or several texts for a repeated flag."""
 
 T = typing.TypeVar("T", settings.Settings, process_options.ProcessOptions)
 
 BEHAVIOR_PRESETS = {"windlass": deviations.ALL_DEVIATIONS, "cluster-autoscaler": deviations.NO_DEVIATIONS}
-"""What --behavior chooses from. Flags of single deviations come on top."""
+"""Presets of --behavior. Flags of single deviations override them."""
 
 SPECIAL_FLAGS: Mapping[str, tuple[str, flag_values.ValueReader]] = {
     "address": ("address", flag_values.read_address),
@@ -139,10 +149,10 @@ SPECIAL_FLAGS: Mapping[str, tuple[str, flag_values.ValueReader]] = {
     "v": ("v", flag_values.read_verbosity),
     "vmodule": ("vmodule", flag_values.read_log_patterns),
 }
-"""Flag and reader by field, where they do not follow from its name and type."""
+"""Flag and reader by field, where they do not follow from name and type."""
 
 FIELDS_WITHOUT_FLAG = frozenset({"filters", "zero_or_max", "allow_non_atomic_scale_up_to_max"})
-"""Fields that something else sets: a file, a group's annotation."""
+"""Fields that are set otherwise: by a file, or by a group's annotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +161,7 @@ class Flag:
 
     name: str
     group: str
-    """The field of `Settings` or `Wiring` that holds the field; empty for a field of `Settings` itself."""
+    """Field of `Settings` or `ProcessOptions` that holds the field; empty for a field of `Settings` itself."""
     field: str
     read: flag_values.ValueReader
     default: object
@@ -186,10 +196,10 @@ def _choose_reader(field: str, hint: object) -> flag_values.ValueReader:
 
 
 DECISION_FLAGS: Mapping[str, Flag] = {flag.name: flag for flag in _derive_flags(settings.Settings())}
-"""Every flag that a decision depends on, by name."""
+"""Flags of decision settings, by name."""
 
 PROCESS_FLAGS: Mapping[str, Flag] = {flag.name: flag for flag in _derive_flags(process_options.ProcessOptions())}
-"""Every flag that the process is built from, by name."""
+"""Flags of process options, by name."""
 
 READERS: Mapping[str, flag_values.ValueReader] = {
     **{name: flag.read for name, flag in {**DECISION_FLAGS, **PROCESS_FLAGS}.items()},
@@ -197,11 +207,11 @@ READERS: Mapping[str, flag_values.ValueReader] = {
     **{old: {**DECISION_FLAGS, **PROCESS_FLAGS}[new].read for old, new in {**RENAMED_FLAGS, **FLAG_ALIASES}.items()},
     "behavior": flag_values.read_text,
 }
-"""How to read each flag there is, by name."""
+"""Reader of each flag, by name."""
 
 
 def parse_settings(given: FlagTexts) -> settings.Settings:
-    """The settings that flags spell. InvalidInput names the flag, what was found and what is accepted."""
+    """Parse the settings. InvalidInput names the flag, the value and what is accepted."""
     texts = _check_flags(given)
     preset = settings.Settings(deviations=_read_behavior(texts.get("behavior", ["windlass"])))
     chosen = _fill_options(preset, DECISION_FLAGS, texts)
@@ -210,11 +220,13 @@ def parse_settings(given: FlagTexts) -> settings.Settings:
 
 
 def override_settings(chosen: settings.Settings, given: FlagTexts) -> settings.Settings:
-    """Settings with some flags changed. InvalidInput as for `read_flags`, and for flags that no decision depends on."""
+    """Return settings with some flags changed. InvalidInput as for `parse_settings`, and for flags that no decision
+    depends on.
+    """
     texts = _check_flags(given)
     for name in texts:
         if name in PROCESS_FLAGS:
-            raise InvalidInput(f"--{name}: found it among settings of a decision, expected one that it depends on")
+            raise InvalidInput(f"--{name}: found a flag of the process, expected a flag that decisions depend on")
     if "behavior" in texts:
         chosen = replace(chosen, deviations=_read_behavior(texts["behavior"]))
     changed = _fill_options(chosen, DECISION_FLAGS, texts)
@@ -223,48 +235,50 @@ def override_settings(chosen: settings.Settings, given: FlagTexts) -> settings.S
 
 
 def parse_process_options(given: FlagTexts) -> process_options.ProcessOptions:
-    """The wiring that flags spell. InvalidInput names the flag, what was found and what is accepted."""
+    """Parse the process options. InvalidInput names the flag, the value and what is accepted."""
     chosen = _fill_options(process_options.ProcessOptions(), PROCESS_FLAGS, _check_flags(given))
     if chosen.mode.dry_run and chosen.mode.shadow:
-        raise InvalidInput("--dry-run: found it beside --shadow, expected one of both; a shadow changes nothing anyway")
+        raise InvalidInput(
+            "--dry-run: found it together with --shadow, expected one of them; --shadow changes nothing, too"
+        )
     loop = chosen.loop
     startup_s = max(loop.max_startup_time_s, loop.max_failing_time_s, loop.max_inactivity_s)
     return replace(chosen, loop=replace(loop, max_startup_time_s=startup_s))
 
 
 def find_flag_warnings(given: FlagTexts) -> Iterator[str]:
-    """What is worth telling about flags that are accepted, one sentence each."""
+    """Yield a warning for each accepted flag that has no effect or is deprecated."""
     chosen = parse_settings(given).deviations
     for name in given:
         if name in IGNORED_FLAGS:
-            yield f"--{name}: changes nothing: {IGNORED_FLAGS[name].why}"
+            yield f"--{name}: no effect: {IGNORED_FLAGS[name].why}"
         elif name in RENAMED_FLAGS or name in FLAG_ALIASES:
             new = {**RENAMED_FLAGS, **FLAG_ALIASES}[name]
-            overruled = name in RENAMED_FLAGS and new in given
-            yield f"--{name}: an old name of --{new}{', which is given, too, and counts' if overruled else ''}"
+            is_overridden = name in RENAMED_FLAGS and new in given
+            yield f"--{name}: an old name of --{new}{', which is set as well and applies' if is_overridden else ''}"
         elif name in OVERRIDDEN_FLAGS and getattr(chosen, DECISION_FLAGS[OVERRIDDEN_FLAGS[name].by].field):
-            overruling = OVERRIDDEN_FLAGS[name]
-            yield f"--{name}: changes nothing while --{overruling.by} is on, which {overruling.why}"
+            override = OVERRIDDEN_FLAGS[name]
+            yield f"--{name}: no effect while --{override.by} is enabled, which {override.why}"
         elif name == "feature-gates":
             gates = dict(parse_process_options(given).scheduler.feature_gates)
             for gate in sorted(gates.keys() - scheduler_releases.FEATURE_GATES.keys()):
-                yield f"--{name}: {gate} changes nothing: no filter depends on it"
+                yield f"--{name}: {gate} has no effect: no filter depends on it"
         elif name == "scale-down-enabled":
-            yield f"--{name}: the peer wants to do without it some day"
+            yield f"--{name}: deprecated in Cluster Autoscaler"
 
 
 def suggest_flag(name: str) -> str:
-    """The flag that was perhaps meant, as the end of a sentence; empty if none comes near."""
+    """Return a suggestion for a misspelled flag, as the end of a sentence; empty if none is similar."""
     near = difflib.get_close_matches(name, READERS, n=1, cutoff=0.75)
     return f"; did you mean --{near[0]}?" if near else ""
 
 
 def _check_flags(given: FlagTexts) -> dict[str, list[str]]:
-    """The texts by name, of flags that exist, with values that those without effect accept as well."""
+    """Return texts by name, after checking that the flags exist and that values of ignored flags are valid."""
     texts = {name: [value] if isinstance(value, str) else list(value) for name, value in given.items()}
     for name, found in texts.items():
         if name not in READERS:
-            raise InvalidInput(f"--{name}: there is no such flag{suggest_flag(name)}")
+            raise InvalidInput(f"--{name}: unknown flag{suggest_flag(name)}")
         if not found:
             raise InvalidInput(f"--{name}: found no value, expected at least one")
         if name in IGNORED_FLAGS:
@@ -291,7 +305,7 @@ def _read_behavior(found: Sequence[str]) -> deviations.Deviations:
 
 
 def _find_values(name: str, texts: Mapping[str, list[str]]) -> tuple[str, list[str]]:
-    """The name by which the flag was given, if it was, and its values."""
+    """Return the name under which the flag was given, and its values."""
     added = [text for old, new in FLAG_ALIASES.items() if new == name for text in texts.get(old, [])]
     if name not in texts:
         name = next((old for old, new in RENAMED_FLAGS.items() if new == name and old in texts), name)
@@ -307,7 +321,7 @@ def _read_value(name: str, read: flag_values.ValueReader, found: Sequence[str]) 
 
 
 def _check_together(chosen: settings.Settings) -> None:
-    """Refuse what the peer refuses, because one flag would silently overrule the other."""
+    """Reject combinations that Cluster Autoscaler rejects, because one flag would silently override the other."""
     drain, pods = chosen.drain, chosen.pods
     if (
         drain.drain_priority_config
@@ -315,7 +329,7 @@ def _check_together(chosen: settings.Settings) -> None:
     ):
         raise InvalidInput(
             f"--max-graceful-termination-sec: found {drain.max_graceful_termination_s}, "
-            "expected nothing beside --drain-priority-config, which gives each priority its own time"
+            "expected it unset with --drain-priority-config, which sets a grace period per priority"
         )
     outside = [name for name in pods.bypassed_scheduler_names if name not in pods.allowed_scheduler_names]
     if pods.allowed_scheduler_names and outside:

@@ -1,7 +1,8 @@
 """Process options: settings of the process that no decision depends on.
 
-As in the engine's settings, one field is one flag, with its name in snake case and `_s` for a duration. Defaults are
-those of Cluster Autoscaler. The loop interval is `Settings.scale_down.scan_interval_s`, as decisions depend on it.
+As in `engine.model.settings`, one field is one flag: the flag's name in snake case, `_s` for a duration; the text under
+a field is the flag's help. Defaults are those of Cluster Autoscaler. The loop interval is
+`Settings.scale_down.scan_interval_s`, because decisions depend on it.
 """
 
 from dataclasses import dataclass, field
@@ -18,102 +19,107 @@ from windlass.observability.options import (
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """How the API servers are reached."""
+    """Connection to the API servers."""
 
     kubeconfig: str = ""
-    """Path to the kubeconfig of the cluster whose pods are served; empty: the pod's own service account."""
+    """Path to the kubeconfig of the workload cluster. Empty: in-cluster configuration (the pod's service account)."""
     kubernetes: str = ""
-    """Address of its API server; empty: the kubeconfig's."""
+    """URL of the workload cluster's API server. Empty: the server of the kubeconfig."""
     cloud_config: str = ""
-    """Path to the kubeconfig of the management cluster, where the Machines are; empty: the same cluster, unless
-    --clusterapi-cloud-config-authoritative."""
+    """Path to the kubeconfig of the management cluster, which holds the Machines. Empty: the workload cluster, unless
+    --clusterapi-cloud-config-authoritative is set."""
     clusterapi_cloud_config_authoritative: bool = False
-    """Without --cloud-config, take the pod's own service account for the management cluster, not --kubeconfig."""
+    """Without --cloud-config, reach the management cluster with the in-cluster configuration instead of
+    --kubeconfig."""
     kube_client_qps: float = 5.0
-    """Calls a second to an API server at most; 0 or less: no limit. Watches do not count."""
+    """Client-side rate limit in requests per second for each API server; 0 or less: no limit. Watches are exempt."""
     kube_client_burst: int = 10
-    """Calls that may be made at once after a quiet time."""
+    """Burst size of the client-side rate limit."""
     user_agent: str = "cluster-autoscaler"
-    """By which name calls are made."""
+    """User-Agent header of API requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroupOptions:
-    """Where the node groups are found."""
+    """Discovery of node groups."""
 
     cloud_provider: str = "clusterapi"
-    """Who makes nodes: clusterapi, and nobody else."""
+    """Cloud provider. Only clusterapi is supported."""
     node_group_auto_discovery: tuple[str, ...] = ()
-    """Where to look: clusterapi:namespace=<namespace>,clusterName=<name>,<label>=<value>, any of them. Of several, each
-    adds groups; none: every namespace."""
+    """Node group auto-discovery: clusterapi:namespace=<namespace>,clusterName=<name>,<label>=<value>, each part
+    optional. Repeat the flag to discover more groups; without it, all namespaces are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """kube-scheduler, whose filters are applied."""
+    """Release and feature gates of kube-scheduler, whose filter plugins decide where pods fit."""
 
     kube_scheduler_version: str = ""
-    """The release whose filters are applied: 1.36 or 1.37. Empty: the API server's, or the nearest to it."""
+    """Release of kube-scheduler whose filter plugins are applied: 1.36 or 1.37. Empty: the API server's release, or the
+    nearest supported one."""
     feature_gates: tuple[tuple[str, bool], ...] = ()
-    """Feature gates that kube-scheduler is started with. Those that change what its filters say are honoured:
-    DRAFractionalCapacityRange, TaintTolerationComparisonOperators and VolumeLimitScaling."""
+    """Feature gates of kube-scheduler. Those that change filter results take effect: DRAFractionalCapacityRange,
+    TaintTolerationComparisonOperators and VolumeLimitScaling."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpanderOptions:
-    """The server that --expander=grpc asks."""
+    """External gRPC expander, used by --expander=grpc."""
 
     grpc_expander_url: str = ""
-    """Where it is: HOST:PORT, dns:///HOST:PORT or unix:PATH; http://HOST:PORT to do without TLS."""
+    """Address of the external gRPC expander: HOST:PORT, dns:///HOST:PORT or unix:PATH; http://HOST:PORT disables
+    TLS."""
     grpc_expander_cert: str = ""
-    """Path to the certificate of that server, or to that of who signed it. Not needed with http:// and unix:."""
+    """Path to the PEM certificate of the gRPC expander server, or of the CA that signed it. Not needed with http:// and
+    unix: addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionOptions:
-    """Of several processes, one acts."""
+    """Leader election."""
 
     leader_elect: bool = True
-    """Act only while holding the Lease."""
+    """Start a leader election client and act only while it holds the Lease."""
     leader_elect_lease_duration_s: float = 15.0
-    """How long others wait after the last renewal that they saw."""
+    """Time that non-leader candidates wait after the last observed renewal before they try to acquire the Lease."""
     leader_elect_renew_deadline_s: float = 10.0
-    """How long the leader goes on after its last renewal."""
+    """Time within which the leader must renew the Lease; after it, the leader gives up leadership."""
     leader_elect_retry_period_s: float = 2.0
-    """How often the leader renews, and the others look."""
+    """Interval between attempts to acquire or renew the Lease."""
     leader_elect_resource_name: str = "cluster-autoscaler"
-    """The name of the Lease. --lease-resource-name is an older name of this flag."""
+    """Name of the Lease. --lease-resource-name is an older name of this flag."""
     leader_elect_resource_namespace: str = ""
-    """Where the Lease is; empty: --namespace."""
+    """Namespace of the Lease. Empty: --namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
-    """When a loop begins, and when its process is taken for stuck."""
+    """Start of loops, and liveness limits of the process."""
 
     frequent_loops_enabled: bool = True
-    """Begin a loop at once when a pod turns unschedulable or something was done, not only every --scan-interval."""
+    """Start a loop as soon as a pod becomes unschedulable or the last loop acted, not only every --scan-interval."""
     max_inactivity_s: float = 10 * MINUTE_S
-    """Longer than this without a loop that begins or ends, and /health-check complains."""
+    """Time without the start or end of a loop after which /health-check fails."""
     max_failing_time_s: float = 15 * MINUTE_S
-    """Longer than this without a loop that succeeds, and /health-check complains."""
+    """Time without a successful loop after which /health-check fails."""
     max_startup_time_s: float = 20 * MINUTE_S
-    """Instead of both, from when it leads until the first loop succeeds. Never shorter than either."""
+    """Replaces both limits between the start of leadership and the first successful loop. Raised to the larger of both
+    if it is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingOptions:
-    """What is written down, so that it can be decided again."""
+    """Recording of decisions for `windlass replay`."""
 
     record: str = ""
-    """Write everything that is decided on, and what is decided, to this file, for `windlass replay`."""
+    """Path of a file to which all inputs and results of decisions are recorded, for `windlass replay`."""
     record_limit_mib: int = 100
-    """How large recordings may become, in MiB: the file, and FILE.1, where it is moved when it has half of that."""
+    """Maximum size of recordings in MiB: of the file together with FILE.1, to which it is renamed at half the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """Everything that the process is built from besides the settings of decisions."""
+    """All options of the process that are not settings of decisions."""
 
     mode: ModeOptions = field(default_factory=ModeOptions)
     clients: ClientOptions = ClientOptions()
@@ -130,12 +136,12 @@ class ProcessOptions:
 
     @property
     def acts(self) -> bool:
-        """Is anything changed in the cluster?"""
+        """Whether the process changes anything in the cluster."""
         return not (self.mode.dry_run or self.mode.shadow)
 
     @property
     def leads(self) -> bool:
-        """Does it take part in leader election? Who changes nothing need not."""
+        """Whether the process takes part in leader election. A process that changes nothing does not."""
         return self.leader_election.leader_elect and self.acts
 
     @property

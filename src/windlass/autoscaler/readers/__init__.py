@@ -1,4 +1,4 @@
-"""Readers: API objects become the engine's facts.
+"""Readers: convert API objects to the engine's facts.
 
-Pure functions from kube models to facts; an unreadable object raises InvalidObject, and some can be salvaged in part.
+Pure functions from kube models to facts. An unreadable object raises InvalidObject; some can be salvaged in part.
 """

@@ -1,6 +1,6 @@
-"""Cluster dump: facts and snapshot from a list of API objects, as `kubectl get -o json` or a YAML file has them.
+"""Cluster dump: facts and a snapshot from a list of API objects, as from `kubectl get -o json` or a YAML file.
 
-Objects may be of any kind and in any order. One that cannot be read is set aside and stops no other.
+Objects may be of any kind and in any order. An unreadable object is set aside and does not affect the others.
 """
 
 from collections import Counter
@@ -21,10 +21,10 @@ from windlass.kube.models import pods as pod_models
 
 @dataclass(slots=True)
 class ClusterObjects:
-    """The facts by kind, in the order they came, and what could not be read."""
+    """Facts by kind, in input order, and the objects that could not be read."""
 
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
-    """kube-scheduler's, by whose rules they were read."""
+    """Release of kube-scheduler whose rules apply."""
     nodes: list[facts.Node] = field(default_factory=list)
     pods: list[facts.Pod] = field(default_factory=list)
     namespaces: list[facts.Namespace] = field(default_factory=list)
@@ -43,7 +43,7 @@ class ClusterObjects:
     controllers: list[facts.Controller] = field(default_factory=list)
     set_aside: list[errors.InvalidObject] = field(default_factory=list)
     passed_over: Counter[str] = field(default_factory=Counter, compare=False)
-    """How many objects there were of kinds that nobody reads, by `apiVersion kind`."""
+    """Number of objects of ignored kinds, by `apiVersion kind`."""
 
 
 READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Any]]] = {
@@ -68,20 +68,20 @@ READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Any]]] = {
     ("apps/v1", "DaemonSet"): ("controllers", workloads.read_daemon_set_controller),
     ("batch/v1", "Job"): ("controllers", workloads.read_job_controller),
 }
-"""The place and the reader of each kind, by (apiVersion, kind). Other kinds are passed over."""
+"""Field and reader of each kind, by (apiVersion, kind). Other kinds are ignored."""
 
 _SALVAGERS: dict[str, Callable[[Any, str], Any]] = {
     "Node": nodes.salvage_node,
     "Pod": pods.salvage_pod,
     "PodDisruptionBudget": workloads.salvage_budget,
 }
-"""What cannot be read is not gone: how as much as possible is read of it, by kind."""
+"""Functions that salvage the readable part of an unreadable object, by kind."""
 
 
 def read_objects(
     objects: Iterable[scheme.Raw], release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
 ) -> ClusterObjects:
-    """All objects, lists opened. One that cannot be read is set aside; it stops no other."""
+    """Read all objects, lists included. An unreadable object is set aside."""
     cluster = ClusterObjects(release)
     for raw in objects:
         _add_object(cluster, raw, None)
@@ -126,7 +126,7 @@ def _read_object(
 
 
 def _salvage_object(text: scheme.Json, header: scheme.TypeHeader, why: str) -> Any:
-    """What is known of it in spite of it; None of a pod that waits, and of most kinds."""
+    """Return the readable part of an object; None for a pending pod, and for most kinds."""
     read_partly = _SALVAGERS.get(header.kind or "")
     model = scheme.KINDS[header.api_version or "", header.kind or ""]
     partial = lenient_decoder.decode_partial(resources.decoder(model), _as_bytes(text))
@@ -141,7 +141,7 @@ def _as_bytes(text: scheme.Json) -> bytes:
 
 
 def _invalid_object(text: scheme.Json, header: scheme.TypeHeader) -> errors.InvalidObject:
-    """About an object that does not say what it is."""
+    """Return the InvalidObject of an object without identity."""
     try:
         name = msgspec.json.decode(text, type=meta.Object).meta.key
     except msgspec.MsgspecError:
@@ -151,13 +151,14 @@ def _invalid_object(text: scheme.Json, header: scheme.TypeHeader) -> errors.Inva
     return errors.InvalidObject(header.kind or "object", name or "without a name", field_name, found, accepted)
 
 
-def build_snapshot(found: ClusterObjects) -> snapshot.Snapshot:
-    """All that was read, as columns. What was set aside is not in it."""
+def build_snapshot(objects: ClusterObjects) -> snapshot.Snapshot:
+    """Build a snapshot of all objects that were read."""
     stored: tuple[volume_usage.StorageFact, ...] = (
-        *found.volumes, *found.claims, *found.storage_classes, *found.csi_nodes, *found.csi_drivers, *found.capacities,
-        *found.attachments,
+        *objects.volumes, *objects.claims, *objects.storage_classes, *objects.csi_nodes, *objects.csi_drivers,
+        *objects.capacities,
+        *objects.attachments,
     )  # fmt: skip
     offered: tuple[dynamic_resources.DeviceFact, ...] = (
-        *found.slices, *found.device_classes, *found.device_claims, *found.device_taint_rules,
+        *objects.slices, *objects.device_classes, *objects.device_claims, *objects.device_taint_rules,
     )  # fmt: skip
-    return snapshot.build_snapshot(found.nodes, found.pods, found.namespaces, stored, offered, found.release)
+    return snapshot.build_snapshot(objects.nodes, objects.pods, objects.namespaces, stored, offered, objects.release)

@@ -1,6 +1,6 @@
 """DRA reader: ResourceSlices, DeviceClasses, ResourceClaims, DeviceTaintRules, and the claims of pods.
 
-Includes extended resources that DRA devices can satisfy.
+Includes extended resources that are backed by DRA devices.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ Object = TypeVar("Object", bound=meta.Object)
 
 
 def _with_object_name(kind: str, read: Callable[[Object], Read]) -> Callable[[Object], Read]:
-    """The reader, whose complaints name the object."""
+    """Wrap a reader so that its errors name the object."""
 
     def checked(found: Object) -> Read:
         try:
@@ -34,21 +34,21 @@ def _with_object_name(kind: str, read: Callable[[Object], Read]) -> Callable[[Ob
 # ── Slices ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_resource_slice(found: resource.ResourceSlice) -> dynamic_resources.ResourceSlice:
-    spec = found.spec or resource.ResourceSliceSpec()
+def _read_resource_slice(resource_slice: resource.ResourceSlice) -> dynamic_resources.ResourceSlice:
+    spec = resource_slice.spec or resource.ResourceSliceSpec()
     pool = spec.pool or resource.ResourcePool()
     return dynamic_resources.ResourceSlice(
-        name=found.meta.name or "",
+        name=resource_slice.meta.name or "",
         driver=spec.driver or "",
         pool=pool.name or "",
         generation=pool.generation or 0,
         slice_count=pool.resource_slice_count or 0,
         reach=_read_node_selection(spec, "spec"),
         is_per_device=bool(spec.per_device_node_selection),
-        devices=tuple(_read_device(one, f"spec.devices[{i}]") for i, one in enumerate(spec.devices or ())),
+        devices=tuple(_read_device(device, f"spec.devices[{i}]") for i, device in enumerate(spec.devices or ())),
         counters=tuple(
-            (one.name or "", _read_counters(one.counters, f"spec.sharedCounters[{i}].counters"))
-            for i, one in enumerate(spec.shared_counters or ())
+            (counter_set.name or "", _read_counters(counter_set.counters, f"spec.sharedCounters[{i}].counters"))
+            for i, counter_set in enumerate(spec.shared_counters or ())
         ),
     )
 
@@ -70,8 +70,11 @@ def _read_device(device: resource.Device, at: str) -> dynamic_resources.Device:
             bool(device.allow_multiple_allocations),
         ),
         consumes=tuple(
-            (one.counter_set or "", _read_counters(one.counters, f"{at}.consumesCounters[{i}].counters"))
-            for i, one in enumerate(device.consumes_counters or ())
+            (
+                device_counter_consumption.counter_set or "",
+                _read_counters(device_counter_consumption.counters, f"{at}.consumesCounters[{i}].counters"),
+            )
+            for i, device_counter_consumption in enumerate(device.consumes_counters or ())
         ),
         taints=tuple(_read_taint(taint) for taint in device.taints or ()),
         reach=_read_node_selection(device, at),
@@ -85,7 +88,7 @@ def _read_taint(taint: core.Taint) -> dynamic_resources.DeviceTaint:
 
 
 def _read_attribute(value: Mapping[str, Any]) -> dynamic_resources.AttributeValue:
-    """Of the values that an attribute may have, the one that it has; None where that is none of those known here."""
+    """Return the value of an attribute; None if its type is unknown."""
     match value:
         case {"int": int(number)} if not isinstance(number, bool):
             return number
@@ -98,10 +101,10 @@ def _read_attribute(value: Mapping[str, Any]) -> dynamic_resources.AttributeValu
     return None
 
 
-def _read_capacity(found: resource.DeviceCapacity, at: str) -> dynamic_resources.DeviceCapacity:
-    policy = found.request_policy
+def _read_capacity(device_capacity: resource.DeviceCapacity, at: str) -> dynamic_resources.DeviceCapacity:
+    policy = device_capacity.request_policy
     return dynamic_resources.DeviceCapacity(
-        fields.read_quantity(found.value, f"{at}.value").nano,
+        fields.read_quantity(device_capacity.value, f"{at}.value").nano,
         None if policy is None else _read_policy(policy, f"{at}.requestPolicy"),
     )
 
@@ -127,11 +130,11 @@ def _read_counters(counters: Mapping[str, resource.Counter | None] | None, at: s
     return tuple((name, fields.read_quantity(amounts[name], f"{at}[{name}].value").nano) for name in sorted(amounts))
 
 
-def _read_taint_rule(found: resource.DeviceTaintRule) -> dynamic_resources.DeviceTaintRule:
-    spec = found.spec or resource.DeviceTaintRuleSpec()
+def _read_taint_rule(device_taint_rule: resource.DeviceTaintRule) -> dynamic_resources.DeviceTaintRule:
+    spec = device_taint_rule.spec or resource.DeviceTaintRuleSpec()
     selector = spec.device_selector or resource.DeviceTaintSelector()
     return dynamic_resources.DeviceTaintRule(
-        found.meta.name or "",
+        device_taint_rule.meta.name or "",
         _read_taint(spec.taint or core.Taint()),
         spec.device_selector is not None,
         selector.driver,
@@ -143,22 +146,25 @@ def _read_taint_rule(found: resource.DeviceTaintRule) -> dynamic_resources.Devic
 # ── Classes and claims ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read_device_class(found: resource.DeviceClass) -> dynamic_resources.DeviceClass:
-    spec = found.spec or resource.DeviceClassSpec()
+def _read_device_class(device_class: resource.DeviceClass) -> dynamic_resources.DeviceClass:
+    spec = device_class.spec or resource.DeviceClassSpec()
     return dynamic_resources.DeviceClass(
-        found.meta.name or "",
+        device_class.meta.name or "",
         _read_selectors(spec.selectors),
         spec.extended_resource_name or "",
-        meta.seconds(found.meta.creation_timestamp) or 0.0,
+        meta.seconds(device_class.meta.creation_timestamp) or 0.0,
     )
 
 
-def _read_selectors(found: Sequence[resource.DeviceSelector] | None) -> tuple[str, ...]:
-    return tuple((one.cel.expression if one.cel else None) or "" for one in found or ())
+def _read_selectors(device_selectors: Sequence[resource.DeviceSelector] | None) -> tuple[str, ...]:
+    return tuple(
+        (device_selector.cel.expression if device_selector.cel else None) or ""
+        for device_selector in device_selectors or ()
+    )
 
 
-def _read_resource_claim(found: resource.ResourceClaim) -> dynamic_resources.ResourceClaim:
-    metadata, status = found.meta, found.status or resource.ResourceClaimStatus()
+def _read_resource_claim(resource_claim: resource.ResourceClaim) -> dynamic_resources.ResourceClaim:
+    metadata, status = resource_claim.meta, resource_claim.status or resource.ResourceClaimStatus()
     owner = metadata.controller
     return dynamic_resources.ResourceClaim(
         namespace=metadata.namespace or "",
@@ -168,21 +174,26 @@ def _read_resource_claim(found: resource.ResourceClaim) -> dynamic_resources.Res
         owner_name=(owner.name if owner is not None and owner.kind == "Pod" else None) or "",
         is_terminating=metadata.deletion_timestamp is not None,
         is_for_extended_resources=(metadata.annotations or {}).get(EXTENDED_RESOURCE) == "true",
-        spec=read_claim_spec(found.spec or resource.ResourceClaimSpec()),
+        spec=read_claim_spec(resource_claim.spec or resource.ResourceClaimSpec()),
         allocation=None if status.allocation is None else _read_allocation(status.allocation, status),
-        reserved_for=tuple(one.uid or "" for one in status.reserved_for or () if one.resource == "pods"),
+        reserved_for=tuple(consumer.uid or "" for consumer in status.reserved_for or () if consumer.resource == "pods"),
     )
 
 
 def read_claim_spec(spec: resource.ResourceClaimSpec) -> dynamic_resources.ClaimSpec:
     devices = spec.devices or resource.DeviceClaim()
     return dynamic_resources.ClaimSpec(
-        tuple(_read_request(one, f"spec.devices.requests[{i}]") for i, one in enumerate(devices.requests or ())),
+        tuple(
+            _read_request(device_request, f"spec.devices.requests[{i}]")
+            for i, device_request in enumerate(devices.requests or ())
+        ),
         tuple(
             dynamic_resources.DeviceConstraint(
-                frozenset(one.requests or ()), one.match_attribute or "", one.distinct_attribute or ""
+                frozenset(device_constraint.requests or ()),
+                device_constraint.match_attribute or "",
+                device_constraint.distinct_attribute or "",
             )
-            for one in devices.constraints or ()
+            for device_constraint in devices.constraints or ()
         ),
     )
 
@@ -193,8 +204,8 @@ def _read_request(request: resource.DeviceRequest, at: str) -> dynamic_resources
         name,
         None if exactly is None else _read_subrequest(name, exactly, f"{at}.exactly"),
         tuple(
-            _read_subrequest(one.name or "", one, f"{at}.firstAvailable[{i}]")
-            for i, one in enumerate(request.first_available or ())
+            _read_subrequest(device_sub_request.name or "", device_sub_request, f"{at}.firstAvailable[{i}]")
+            for i, device_sub_request in enumerate(request.first_available or ())
         ),
     )
 
@@ -209,8 +220,13 @@ def _read_subrequest(name: str, wanted: resource.ExactDeviceRequest, at: str) ->
         count=1 if wanted.count is None else wanted.count,
         admin_access=bool(wanted.admin_access),
         tolerations=tuple(
-            dynamic_resources.DeviceToleration(one.key or "", one.operator or "", one.value or "", one.effect or "")
-            for one in wanted.tolerations or ()
+            dynamic_resources.DeviceToleration(
+                device_toleration.key or "",
+                device_toleration.operator or "",
+                device_toleration.value or "",
+                device_toleration.effect or "",
+            )
+            for device_toleration in wanted.tolerations or ()
         ),
         capacity=None
         if capacity is None
@@ -219,32 +235,32 @@ def _read_subrequest(name: str, wanted: resource.ExactDeviceRequest, at: str) ->
 
 
 def _read_allocation(
-    found: resource.Allocation, status: resource.ResourceClaimStatus
+    allocation: resource.Allocation, status: resource.ResourceClaimStatus
 ) -> dynamic_resources.ClaimAllocation:
-    results = (found.devices.results if found.devices else None) or ()
+    results = (allocation.devices.results if allocation.devices else None) or ()
     return dynamic_resources.ClaimAllocation(
-        tuple(_read_result(one, i) for i, one in enumerate(results)),
-        selectors.parse_node_selector(found.node_selector, "status.allocation.nodeSelector"),
-        *_read_binding(found, results, status),
+        tuple(_read_result(device_result, i) for i, device_result in enumerate(results)),
+        selectors.parse_node_selector(allocation.node_selector, "status.allocation.nodeSelector"),
+        *_read_binding(allocation, results, status),
     )
 
 
-def _read_result(found: resource.DeviceResult, number: int) -> dynamic_resources.DeviceAllocation:
+def _read_result(device_result: resource.DeviceResult, number: int) -> dynamic_resources.DeviceAllocation:
     at = f"status.allocation.devices.results[{number}].consumedCapacity"
     return dynamic_resources.DeviceAllocation(
-        dynamic_resources.DeviceId(found.driver or "", found.pool or "", found.device or ""),
-        bool(found.admin_access),
-        found.share_id is not None,
-        tuple(sorted(fields.read_amounts(found.consumed_capacity, at).items())),
+        dynamic_resources.DeviceId(device_result.driver or "", device_result.pool or "", device_result.device or ""),
+        bool(device_result.admin_access),
+        device_result.share_id is not None,
+        tuple(sorted(fields.read_amounts(device_result.consumed_capacity, at).items())),
     )
 
 
 def _read_binding(
-    found: resource.Allocation, results: Sequence[resource.DeviceResult], status: resource.ResourceClaimStatus
+    allocation: resource.Allocation, results: Sequence[resource.DeviceResult], status: resource.ResourceClaimStatus
 ) -> tuple[bool, float | None]:
-    """Has a device failed to become ready, and since when does the claim wait for its devices to be?
+    """Return whether a device failed to become ready, and since when the claim waits for its devices.
 
-    Devices are looked at in their order. The first that is not ready decides: what others say is not looked at.
+    Devices are checked in order; the first that is not ready decides.
     """
     for result in results:
         if not result.binding_conditions:
@@ -253,31 +269,42 @@ def _read_binding(
         if any(conditions.get(name) == "True" for name in result.binding_failure_conditions or ()):
             return True, None
         if not all(conditions.get(name) == "True" for name in result.binding_conditions):
-            return False, meta.seconds(found.allocation_timestamp)
+            return False, meta.seconds(allocation.allocation_timestamp)
     return False, None
 
 
 def _find_conditions(result: resource.DeviceResult, status: resource.ResourceClaimStatus) -> dict[str, str]:
-    """What the driver said of a device: the first condition of each type counts."""
+    """Return a device's binding conditions; the first condition of each type counts."""
     device = (result.driver, result.pool, result.device)
-    said = next((one for one in status.devices or () if (one.driver, one.pool, one.device) == device), None)
+    said = next(
+        (
+            allocated_device_status
+            for allocated_device_status in status.devices or ()
+            if (allocated_device_status.driver, allocated_device_status.pool, allocated_device_status.device) == device
+        ),
+        None,
+    )
     conditions: dict[str, str] = {}
     for condition in (said.conditions if said is not None else None) or ():
         conditions.setdefault(condition.type or "", condition.status or "")
     return conditions
 
 
-def report_selector_errors(found: Iterable[SelectorError]) -> tuple[errors.InvalidObject, ...]:
-    """Selectors that cannot be evaluated, as complaints about the claims and classes that they are of."""
-    return tuple(_report_selector_error(one) for one in found)
+def report_selector_errors(selector_errors: Iterable[SelectorError]) -> tuple[errors.InvalidObject, ...]:
+    """Report selectors that cannot be evaluated, as complaints about their claims and classes."""
+    return tuple(_report_selector_error(selector_error) for selector_error in selector_errors)
 
 
-def _report_selector_error(found: SelectorError) -> errors.InvalidObject:
-    kind = "ResourceClaim" if isinstance(found.owner, dynamic_resources.ClaimKey) else "DeviceClass"
-    request = f"devices.requests[{found.request}]." if found.request else ""
-    at = f"spec.{request}selectors[{found.position}].cel.expression"
+def _report_selector_error(selector_error: SelectorError) -> errors.InvalidObject:
+    kind = "ResourceClaim" if isinstance(selector_error.owner, dynamic_resources.ClaimKey) else "DeviceClass"
+    request = f"devices.requests[{selector_error.request}]." if selector_error.request else ""
+    at = f"spec.{request}selectors[{selector_error.position}].cel.expression"
     return errors.InvalidObject(
-        kind, str(found.owner), at, found.expression, f"an expression that can be evaluated: {found.error}"
+        kind,
+        str(selector_error.owner),
+        at,
+        selector_error.expression,
+        f"an expression that can be evaluated: {selector_error.error}",
     )
 
 
@@ -293,24 +320,29 @@ CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 def read_pod_claims(spec: pods.PodSpec) -> tuple[facts.PodClaim, ...]:
-    """The claims that a template names; those made for each pod are not known from it."""
+    """Return the claims that a pod template refers to; generated claims are not known from it."""
     return tuple(
         facts.PodClaim(
-            one.name or "",
-            one.resource_claim_name,
-            one.resource_claim_name is None and one.resource_claim_template_name is not None,
-            one.resource_claim_name is not None or one.resource_claim_template_name is not None,
+            pod_resource_claim.name or "",
+            pod_resource_claim.resource_claim_name,
+            pod_resource_claim.resource_claim_name is None
+            and pod_resource_claim.resource_claim_template_name is not None,
+            pod_resource_claim.resource_claim_name is not None
+            or pod_resource_claim.resource_claim_template_name is not None,
         )
-        for one in spec.resource_claims or ()
+        for pod_resource_claim in spec.resource_claims or ()
     )
 
 
 def resolve_pod_claims(claims: tuple[facts.PodClaim, ...], pod: pods.Pod) -> dict[str, object]:
-    """What is the pod's own in its spec: the claims that were made for it, and its name where that is asked for."""
-    if not any(one.is_made_for_pod or not one.is_known for one in claims):
+    """Return the pod-specific part of its spec: generated claims, and its name where it is referenced."""
+    if not any(pod_claim.is_made_for_pod or not pod_claim.is_known for pod_claim in claims):
         return {}
     statuses = (pod.status.resource_claim_statuses if pod.status else None) or ()
-    made = {one.name: one.resource_claim_name or "" for one in statuses}
+    made = {
+        pod_resource_claim_status.name: pod_resource_claim_status.resource_claim_name or ""
+        for pod_resource_claim_status in statuses
+    }
     name, uid = pod.meta.name or "", pod.meta.uid or ""
     return {
         "claims": tuple(
@@ -323,15 +355,15 @@ def resolve_pod_claims(claims: tuple[facts.PodClaim, ...], pod: pods.Pod) -> dic
 
 
 def read_extended_resources(spec: pods.PodSpec) -> tuple[facts.ExtendedRequest, ...]:
-    """The extended resources that a pod requests, as kube-scheduler would ask for devices that stand for them.
+    """Return extended resource requests of a pod, in the form that kube-scheduler uses to allocate DRA devices.
 
-    Each container that stays has a request of its own. Those that come before it may use what it will use; what they
-    need beyond that is one request, the largest.
+    Each regular and sidecar container has a request of its own. Init containers reuse the devices of later containers;
+    what they need beyond these is one request, the largest.
     """
     initial = spec.init_containers or ()
     containers = (*initial, *(spec.containers or ()))
     wanted = [_extended_amounts(container, i) for i, container in enumerate(containers)]
-    found: list[facts.ExtendedRequest] = []
+    extended_requests: list[facts.ExtendedRequest] = []
     for name in sorted({name for amounts in wanted for name in amounts}):
         staying: dict[int, int] = {}
         for i, amounts in enumerate(wanted):
@@ -344,13 +376,17 @@ def read_extended_resources(spec: pods.PodSpec) -> tuple[facts.ExtendedRequest, 
         ]
         most = max(passing, key=lambda one: one[1], default=(0, 0))
         if most[1] > 0:
-            found.append(_make_extended_request(containers[most[0]], most[0], name, most[1]))
-        found += [_make_extended_request(containers[i], i, name, count) for i, count in staying.items() if count]
-    return tuple(sorted(found, key=lambda one: (one.name, one.resource)))
+            extended_requests.append(_make_extended_request(containers[most[0]], most[0], name, most[1]))
+        extended_requests += [
+            _make_extended_request(containers[i], i, name, count) for i, count in staying.items() if count
+        ]
+    return tuple(
+        sorted(extended_requests, key=lambda extended_request: (extended_request.name, extended_request.resource))
+    )
 
 
 def _extended_amounts(container: pods.Container, number: int) -> dict[str, int]:
-    """Pieces by extended resource; amounts that are not whole are nobody's."""
+    """Return whole amounts by extended resource; fractional amounts are ignored."""
     requests = (container.resources.requests if container.resources else None) or {}
     names = [name for name in requests if is_extended_resource(name)]
     amounts = {name: fields.read_quantity(requests[name], f"spec.containers[{number}]") for name in names}

@@ -15,7 +15,7 @@ from windlass.kube.models import core, meta
 
 
 def read_fields(readers: Mapping[str, Callable[[], object]]) -> dict[str, Any]:
-    """By name, what the readers that succeed make of it. What is wrong with the others is told already."""
+    """Return the fields that can be read, by name. Errors of the others were reported already."""
     found: dict[str, Any] = {}
     for name, read_part in readers.items():
         with contextlib.suppress(Exception):
@@ -30,14 +30,14 @@ _NATIVE_DOMAIN = "kubernetes.io/"
 _PREFIXES = ("hugepages-", "attachable-volumes-")
 
 _CLOUD_TPU = "cloud-tpus.google.com/"
-"""Prefix of TPUs that are attached to a pod over the network: no node has them, so none lacks them. Cluster Autoscaler
-drops such requests from every pod that it looks for a place for."""
+"""Resource prefix of Cloud TPUs, which are attached over the network: no node has them as capacity. Like Cluster
+Autoscaler, requests for them are dropped."""
 
 _EXTENDED = re.compile(r"(?!requests\.)[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def read_requests(nano: Mapping[str, int]) -> facts.Resources:
-    """What NodeResourcesFit counts of a pod's requests, but TPUs; nothing asked for is nothing to count."""
+    """Return the requests that NodeResourcesFit counts, without Cloud TPUs; zero requests are dropped."""
     counted = (
         (name, _to_engine_units(name, amount)) for name, amount in nano.items() if amount and _is_scalar_resource(name)
     )
@@ -45,7 +45,7 @@ def read_requests(nano: Mapping[str, int]) -> facts.Resources:
 
 
 def read_capacity(nano: Mapping[str, int]) -> facts.Resources:
-    """What a node has, under every name it has it."""
+    """Return allocatable resources by resource name."""
     return tuple(sorted((name, _to_engine_units(name, amount)) for name, amount in nano.items()))
 
 
@@ -54,7 +54,9 @@ def _to_engine_units(name: str, nano: int) -> int:
 
 
 def _is_scalar_resource(name: str) -> bool:
-    """Is it plain, or scalar as kube-scheduler calls it (hugepages, attachable volumes, prefixed names), and no TPU?"""
+    """Whether the resource is native or scalar in kube-scheduler's terms (hugepages, attachable volumes, prefixed
+    names), and not a Cloud TPU.
+    """
     if name in _NATIVE_RESOURCES or name.startswith(_PREFIXES) or _NATIVE_DOMAIN in name:
         return True
     if name.startswith(_CLOUD_TPU):
@@ -66,7 +68,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def read_node(node: core.Node) -> facts.Node:
-    """The node as the engine sees it. InvalidObject if it cannot be read."""
+    """Read a node. InvalidObject if it cannot be read."""
     try:
         return _read_node(node)
     except fields.InvalidField as error:
@@ -74,7 +76,7 @@ def read_node(node: core.Node) -> facts.Node:
 
 
 def salvage_node(node: core.Node, why: str) -> facts.Node:
-    """What can be read of a node that cannot be read in full. Nothing is placed on it: nobody knows what it refuses."""
+    """Read what is readable of an invalid node. No pod is placed on it, because its taints may be unknown."""
     metadata, spec, status = node.meta, node.spec or core.NodeSpec(), node.status or core.NodeStatus()
     readers: dict[str, Callable[[], object]] = {
         "capacity": lambda: read_capacity(fields.read_valid_capacity(status.capacity)),
@@ -102,7 +104,7 @@ def read_namespace(namespace: core.Namespace) -> facts.Namespace:
 def _read_node(node: core.Node) -> facts.Node:
     metadata, spec, status = node.meta, node.spec or core.NodeSpec(), node.status or core.NodeStatus()
     capacity = fields.read_capacity(status.capacity, "status.capacity")
-    # The API server fills in the capacity for a node that does not tell what is allocatable.
+    # The API server defaults allocatable to capacity.
     is_told = status.allocatable is not None
     allocatable = fields.read_capacity(status.allocatable, "status.allocatable") if is_told else capacity
     return facts.Node(

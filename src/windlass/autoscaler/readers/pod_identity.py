@@ -1,6 +1,6 @@
-"""Pod identity: template key and digest of a pod spec, without what differs between pods of one template.
+"""Pod identity: template key and digest of a pod spec, without fields that differ between pods of one template.
 
-The node's name, the token volume's random name and the DaemonSet controller's node pin are left out.
+The node name, the token volume's generated name and the DaemonSet controller's node affinity are left out.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ _AMOUNT_MAPS = ("requests", "limits", "overhead")
 _AMOUNT_FIELDS = ("sizeLimit", "divisor")
 
 _MAPS = ("nodeSelector", "matchLabels", "labels", "annotations", "volumeAttributes", "resources", *_AMOUNT_MAPS)
-"""Fields in which an empty map means the same as none. Elsewhere it means something: `emptyDir: {}`."""
+"""Fields in which an empty map equals an absent one. Elsewhere it does not: `emptyDir: {}`."""
 
 
 def spec_digest(spec: bytes | msgspec.Raw) -> str:
-    """Name a spec that `models.pods.decode_spec` can read. It says nothing of the node that the pod is on."""
+    """Return the digest of a spec that `models.pods.decode_spec` can read, without the node that the pod is on."""
     tree = msgspec.json.decode(spec) or {}
     tree.pop("nodeName", None)
     tree.pop("hostname", None)
@@ -37,7 +37,7 @@ def spec_digest(spec: bytes | msgspec.Raw) -> str:
 
 
 def _normalise(value: Any, at: str, field: str = "") -> Any:
-    """The tree without what is empty, and with one spelling for each amount."""
+    """Normalise a tree: drop empty values, and canonicalise quantities."""
     if isinstance(value, dict):
         if field in _AMOUNT_MAPS:
             return {name: fields.read_quantity(amount, f"{at}[{name}]").nano for name, amount in value.items()}
@@ -59,12 +59,12 @@ _PIN_FIELD = b'"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDurin
 _PIN = b'{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["'
 
 _PIN_END = b'"]}]}]}'
-"""What the DaemonSet controller writes around a node's name: one term, one field, one value. The API server always
-spells it so; spelled otherwise, it is read as any other affinity."""
+"""Text around the node name in the node affinity that the DaemonSet controller writes: one term, one field, one value.
+The API server always formats it like this; other forms are read as ordinary affinity."""
 
 
 def template_key(spec: bytes, node_name: str, metadata: meta.ObjectMeta) -> bytes:
-    """Equal for pods whose specs differ in nothing but the node's name and the token volume's."""
+    """Return a key that is equal for pods whose specs differ only in node name and token volume name."""
     if b'"matchLabelKeys"' in spec:
         own = f"{metadata.namespace} {sorted((metadata.labels or {}).items())}"
     else:
@@ -72,7 +72,7 @@ def template_key(spec: bytes, node_name: str, metadata: meta.ObjectMeta) -> byte
     text = _blank_token_volume(spec)
     field = b'"nodeName":"%s"' % node_name.encode()
     before, _, after = text.partition(field)
-    # Found twice, it is also something else: a label that is asked for, say.
+    # A second occurrence means something else, such as a label value.
     if field in after:
         before, after = text, b""
     key = hashlib.sha256(before)
@@ -82,7 +82,7 @@ def template_key(spec: bytes, node_name: str, metadata: meta.ObjectMeta) -> byte
 
 
 def strip_node_pin(spec: bytes) -> tuple[bytes, str]:
-    """A DaemonSet pod's spec without the node affinity that pins it, and the node that it is pinned to, if any."""
+    """Return a DaemonSet pod's spec without the node affinity that pins it, and the node, if any."""
     field = spec.find(_PIN_FIELD + _PIN)
     if field < 0:
         return spec, ""
@@ -102,7 +102,7 @@ def node_pin_affinity(node_name: str) -> selectors.NodeSelector:
 
 
 def pod_digest(of_template: str, asked_for: str, pinned_to: str) -> str:
-    """The digest of a pod's spec: the template's, and the nodes that are this pod's own."""
+    """Return the digest of a pod's spec: of its template and its pinned node."""
     if not asked_for and not pinned_to:
         return of_template
     asked = f"@{asked_for}" if asked_for else ""
@@ -110,7 +110,7 @@ def pod_digest(of_template: str, asked_for: str, pinned_to: str) -> str:
 
 
 def _blank_token_volume(spec: bytes) -> bytes:
-    """The spec with a common name for the projected volume that the API server adds to every pod."""
+    """Return the spec with a fixed name for the projected token volume of the API server."""
     start = spec.find(_TOKEN_VOLUME)
     if start < 0:
         return spec

@@ -1,8 +1,8 @@
-"""Pod reader: reads what differs from pod to pod each time, and each pod template once.
+"""Pod reader: parses pod-specific fields of each pod, and each pod template once.
 
-A cluster holds half a million pods made from a few hundred templates. The spec without node name, token volume and
-DaemonSet pin is the key to cached `PodTemplateFacts`. A DaemonSet pod that is bound to the node it is pinned to is read
-without the pin: it is never placed again, and with the pin each would have a shape of its own.
+A cluster has half a million pods from a few hundred templates. The spec without node name, token volume and DaemonSet
+pin is the key of cached `PodTemplateFacts`. A DaemonSet pod that is bound to its pinned node is read without the pin:
+it is never placed again, and the pin would give each such pod a shape of its own.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from windlass.kube import fields, lenient_decoder, resource_requests, time_forma
 from windlass.kube.models import core, meta, pods
 
 _MAX_TEMPLATES = 50_000
-"""Templates in each of a reader's generations."""
+"""Maximum number of templates per cache generation."""
 
 Value = TypeVar("Value")
 
@@ -39,7 +39,7 @@ _DEFAULT_DRAIN = facts.DrainBehavior.DRAIN
 
 @dataclass(frozen=True, slots=True)
 class PodTemplateFacts:
-    """What all pods of one template have in common."""
+    """Facts shared by all pods of one template."""
 
     spec: facts.PodSpec
     digest: str
@@ -50,14 +50,13 @@ class PodTemplateFacts:
     has_ephemeral: bool
     is_gated: bool
     complaint: fields.InvalidField | None = None
-    """The first of what counts for nothing, if anything does."""
+    """The first ignored field, if any."""
 
 
 class PodReader:
-    """Reads pods, and remembers templates in two generations, so that those out of use are forgotten.
+    """Reads pods, and caches templates in two generations, so that unused ones expire.
 
-    A generation ends when it holds so many, or when whoever reads is told to forget: some Jobs have a template for
-    each pod.
+    A generation ends when it is full, or when `forget_unused` is called: some Jobs have a template per pod.
     """
 
     def __init__(
@@ -69,16 +68,16 @@ class PodReader:
         self._shared: dict[object, object] = {}
 
     def read(self, pod: pods.Pod, *, pending: bool = False) -> facts.Pod:
-        """The pod as the engine sees it. InvalidObject if it cannot be read.
+        """Read a pod. InvalidObject if it cannot be read.
 
-        `pending` reads it as a pod that waits, even if it names a node: the node it names is what it asks for.
+        `pending`: read it as a pending pod even if it names a node; the node name becomes a requirement.
         """
         return self.read_with_warning(pod, pending=pending)[0]
 
     def read_with_warning(
         self, pod: pods.Pod, *, pending: bool = False
     ) -> tuple[facts.Pod, errors.InvalidObject | None]:
-        """The pod, and what of it counts for nothing, as kube-scheduler has it: an unknown operator, say."""
+        """Read a pod, with a warning about ignored fields, such as an unknown operator, as in kube-scheduler."""
         try:
             found, complaint = self._read(pod, pending)
             return found, None if complaint is None else complaint.of("Pod", pod.meta.key)
@@ -90,9 +89,9 @@ class PodReader:
             return self._read_mended(pod, pending)
 
     def salvage(self, pod: pods.Pod, why: str) -> facts.Pod:
-        """What can be read of a pod that cannot be read in full, part by part; `why` is kept with it.
+        """Read what is readable of an invalid pod, part by part; `why` is stored with it.
 
-        Its digest is its own: nobody knows which other pods it is equal to.
+        Its digest is unique, because its equivalence to other pods is unknown.
         """
         spec = lenient_decoder.decode_partial(pods.SPEC, bytes(pod.spec)) or pods.PodSpec(
             node_name=_find_node_name(pod.spec)
@@ -120,7 +119,7 @@ class PodReader:
         )
 
     def _read_mended(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, errors.InvalidObject]:
-        """A pod without what is nested deeper in its spec than anything that is read of it."""
+        """Read a pod without fields that are nested deeper than any field that is used."""
         too_deep = errors.InvalidObject(
             "Pod", pod.meta.key, "spec", "more levels", f"at most {lenient_decoder.MAX_DEPTH}"
         )
@@ -178,7 +177,7 @@ class PodReader:
         return template
 
     def forget_unused(self) -> None:
-        """Begin a generation: what nobody reads in it is forgotten at the end of it."""
+        """Start a cache generation: templates unused in it expire at its end."""
         self._older, self._recent, self._shared = self._recent, {}, {}
 
     def _make_template(self, pod: pods.Pod, raw: bytes) -> PodTemplateFacts:
@@ -228,7 +227,7 @@ class PodReader:
     def _spec_of(
         self, pod: pods.Pod, template: PodTemplateFacts, node_name: str, pending: bool, pinned_to: str
     ) -> facts.PodSpec:
-        """The template's spec with what is this pod's own: claims, a resize under way, the node it asks for."""
+        """Return the template's spec with pod-specific fields: claims, a resize in progress, the required node."""
         own: dict[str, object] = {}
         if pinned_to:
             own["node_affinity"] = pod_identity.node_pin_affinity(pinned_to)
@@ -255,14 +254,14 @@ class PodReader:
         return dataclasses.replace(template.spec, **own)  # type: ignore[arg-type]
 
     def _share(self, value: Value) -> Value:
-        """The first value equal to this one."""
+        """Return the first cached value equal to this one."""
         if len(self._shared) >= 4 * self._limit:
             self._shared = {}
         return self._shared.setdefault(value, value)  # type: ignore[return-value]
 
 
 def _salvage_spec(spec: pods.PodSpec, namespace: str, labels: Mapping[str, str]) -> facts.PodSpec:
-    """Each part that can be read; requests as far as they parse."""
+    """Return the readable parts of a spec; of requests, the readable amounts."""
     readers: dict[str, Callable[[], object]] = {
         "requests": lambda: nodes.read_requests(resource_requests.pending_requests(_drop_unreadable_amounts(spec))),
         "node_selector": lambda: tuple(sorted((spec.node_selector or {}).items())),
@@ -281,7 +280,7 @@ def _salvage_spec(spec: pods.PodSpec, namespace: str, labels: Mapping[str, str])
 
 
 def _find_node_name(spec: msgspec.Raw) -> str:
-    """The node of a pod of whose spec nothing else can be read."""
+    """Return the node of a pod whose spec is otherwise unreadable."""
     try:
         return pods.decode_node_name(lenient_decoder.repair_json(bytes(spec)))
     except (ValueError, RecursionError):
@@ -322,8 +321,8 @@ def _read_owner(metadata: meta.ObjectMeta) -> facts.Owner | None:
 
 
 def _read_annotations(annotations: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Those that a decision can depend on. Others may differ from pod to pod (a network plugin's addresses, say), and
-    would keep pods of one template from sharing anything.
+    """Return annotations that decisions can depend on. Others differ from pod to pod (a network plugin's addresses, for
+    example) and would prevent pods of one template from sharing facts.
     """
     if not annotations:
         return facts.NO_LABELS
@@ -332,7 +331,7 @@ def _read_annotations(annotations: Mapping[str, str] | None) -> Mapping[str, str
 
 
 def _read_scale_up_delay(annotations: Mapping[str, str] | None) -> float | None:
-    """What the pod's annotation says. One that cannot be read says nothing: the pod is helped as any other."""
+    """Read the scale-up delay annotation. An invalid value is ignored."""
     text = (annotations or {}).get(SCALE_UP_DELAY)
     if text is None:
         return None
@@ -343,12 +342,14 @@ def _read_scale_up_delay(annotations: Mapping[str, str] | None) -> float | None:
 
 
 def is_unschedulable(pod: pods.Pod) -> bool:
-    """Did the scheduler say that it fits nowhere?"""
+    """Whether the scheduler marked the pod as unschedulable."""
     return pod.status is not None and _read_conditions(pod.status, 0.0)[0] is not None
 
 
 def _read_conditions(status: pods.PodStatus, created_s: float) -> tuple[float | None, bool]:
-    """(since when the pod is unschedulable, is it Ready): one pass for both, as every pod goes through here."""
+    """Return (since when the pod is unschedulable, whether it is Ready), in one pass, because every pod update is read
+    here.
+    """
     since_s: float | None = None
     is_ready = False
     for condition in status.conditions or ():
@@ -361,7 +362,7 @@ def _read_conditions(status: pods.PodStatus, created_s: float) -> tuple[float | 
 
 
 def _read_drain_behavior(labels: Mapping[str, str]) -> facts.DrainBehavior:
-    """What Cluster API makes of the label: case does not matter, nor does the first hyphen of `wait-completed`."""
+    """Read the drain behavior like Cluster API: case-insensitive, the hyphen of `wait-completed` is optional."""
     said = labels[well_known.DRAIN_LABEL].lower()
     if said == "skip":
         return facts.DrainBehavior.SKIP
@@ -370,24 +371,24 @@ def _read_drain_behavior(labels: Mapping[str, str]) -> facts.DrainBehavior:
 
 
 def _read_phase(status: pods.PodStatus, is_bound: bool) -> str:
-    """A pod counts as running from when it is bound: that its containers start is no change."""
+    """Read the phase. A bound pod counts as Running, so that the start of its containers is no change."""
     phase = status.phase or "Pending"
     return "Running" if is_bound and phase == "Pending" else phase
 
 
 def _read_health(status: pods.PodStatus, is_ready: bool) -> facts.PodHealth:
-    """Of a pod on a node."""
+    """Read the health of a bound pod."""
     if (status.phase or "Pending") == "Pending":
         return facts.PodHealth.NOT_STARTED
     return facts.PodHealth.READY if is_ready else facts.PodHealth.UNREADY
 
 
 _readers: dict[scheduler_releases.SchedulerRelease, PodReader] = {}
-"""One for each release; in a process that is mostly one."""
+"""Shared readers by release; mostly one per process."""
 
 
 def shared_reader(release: scheduler_releases.SchedulerRelease) -> PodReader:
-    """The reader that all who read by the rules of this release share."""
+    """Return the shared reader of a release."""
     known = _readers.get(release)
     if known is None:
         known = _readers[release] = PodReader(_MAX_TEMPLATES, release)
@@ -400,23 +401,23 @@ def read_pod(
     pending: bool = False,
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
 ) -> facts.Pod:
-    """The pod as the engine sees it, templates shared with all pods read this way. See `Reader.read`."""
+    """Read a pod with the shared reader. See `PodReader.read`."""
     return shared_reader(release).read(pod, pending=pending)
 
 
 def read_pod_with_warning(
     pod: pods.Pod, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
 ) -> tuple[facts.Pod, errors.InvalidObject | None]:
-    """See `Reader.read_complaining`."""
+    """Read a pod with the shared reader. See `PodReader.read_with_warning`."""
     return shared_reader(release).read_with_warning(pod)
 
 
 def salvage_pod(pod: pods.Pod, why: str) -> facts.Pod:
-    """See `Reader.salvage`."""
+    """Salvage a pod with the shared reader. See `PodReader.salvage`."""
     return shared_reader(scheduler_releases.DEFAULT_RELEASE).salvage(pod, why)
 
 
 def forget_unused_templates() -> None:
-    """Forget templates of which no pod was read lately. See `Reader.forget_older`."""
+    """Drop templates that no recently read pod has. See `PodReader.forget_unused`."""
     for reader in _readers.values():
         reader.forget_unused()

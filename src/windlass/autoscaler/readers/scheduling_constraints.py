@@ -1,4 +1,4 @@
-"""Scheduling constraints of pods: affinity, tolerations, host ports and topology spread, validated as the API server does."""
+"""Scheduling constraints of pods: affinity, tolerations, host ports, topology spread; validated like the API server."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 Warnings = list[fields.InvalidField]
-"""What counts for nothing, as kube-scheduler has it, and should be named all the same."""
+"""Warnings about fields that are ignored, as in kube-scheduler."""
 Terms = Sequence[pods.PodAffinityTerm]
 
 
@@ -31,14 +31,14 @@ def read_tolerations(
     complaints: Warnings,
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
 ) -> tuple[facts.Toleration, ...]:
-    """Those that can tolerate a taint. One with an operator or effect that is not known tolerates none."""
-    found: list[facts.Toleration] = []
+    """Read tolerations. One with an unknown operator or effect tolerates nothing and is dropped."""
+    tolerations: list[facts.Toleration] = []
     for i, toleration in enumerate(spec.tolerations or ()):
         try:
-            found.append(_read_toleration(toleration, f"spec.tolerations[{i}]", release))
+            tolerations.append(_read_toleration(toleration, f"spec.tolerations[{i}]", release))
         except fields.InvalidField as error:
             complaints.append(error)
-    return tuple(found)
+    return tuple(tolerations)
 
 
 def _read_toleration(
@@ -51,7 +51,7 @@ def _read_toleration(
 
 
 def read_host_ports(spec: pods.PodSpec) -> tuple[facts.HostPort, ...]:
-    """Ports that the pod takes on its node for as long as it runs: plain init containers come and go."""
+    """Read host ports that the pod uses while it runs; those of init containers are temporary."""
     sidecars = (container for container in spec.init_containers or () if container.is_sidecar)
     ports = (port for container in (*(spec.containers or ()), *sidecars) for port in container.ports or ())
     return tuple(
@@ -63,12 +63,12 @@ def read_host_ports(spec: pods.PodSpec) -> tuple[facts.HostPort, ...]:
 
 @dataclass(frozen=True, slots=True)
 class InterPodTerms:
-    """Required terms between pods. A list of which one term cannot be parsed counts for nothing."""
+    """Required inter-pod terms. A list with an unparsable term is ignored as a whole."""
 
     affinity: tuple[facts.PodAffinityTerm, ...] = ()
     anti_affinity: tuple[facts.PodAffinityTerm, ...] = ()
     fault: str = ""
-    """kube-scheduler's words for what it cannot parse, preferred terms included."""
+    """kube-scheduler's message for the unparsable term, preferred ones included."""
 
 
 def read_interpod(spec: pods.PodSpec, namespace: str, complaints: Warnings) -> InterPodTerms:
@@ -94,7 +94,7 @@ def read_interpod(spec: pods.PodSpec, namespace: str, complaints: Warnings) -> I
 
 
 def _required(affinity: pods.PodAffinity | None, at: str) -> Terms:
-    """Required terms. InvalidField for one without the key of a topology."""
+    """Return required terms. InvalidField for a term without a topology key."""
     terms = (affinity.required_during_scheduling_ignored_during_execution if affinity else None) or ()
     for i, term in enumerate(terms):
         if not term.topology_key:
@@ -105,11 +105,14 @@ def _required(affinity: pods.PodAffinity | None, at: str) -> Terms:
 
 def _preferred(affinity: pods.PodAffinity | None) -> Terms:
     weighted = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
-    return [one.pod_affinity_term or pods.PodAffinityTerm() for one in weighted]
+    return [
+        weighted_pod_affinity_term.pod_affinity_term or pods.PodAffinityTerm()
+        for weighted_pod_affinity_term in weighted
+    ]
 
 
 def _read_term(term: pods.PodAffinityTerm, namespace: str, at: str) -> facts.PodAffinityTerm:
-    # Only a term that says nothing of namespaces is about the pod's own.
+    # Only a term without namespaces and namespaceSelector means the pod's own namespace.
     is_own = not term.namespaces and term.namespace_selector is None
     return facts.PodAffinityTerm(
         topology_key=term.topology_key or "",
@@ -122,8 +125,8 @@ def _read_term(term: pods.PodAffinityTerm, namespace: str, at: str) -> facts.Pod
 def read_spread(
     spec: pods.PodSpec, labels: Mapping[str, str], complaints: Warnings
 ) -> tuple[tuple[facts.SpreadConstraint, ...], str]:
-    """Hard constraints alone; soft ones never refuse a node. If one cannot be parsed, none, and kube-scheduler's words
-    for what is wrong with it.
+    """Read hard topology spread constraints; soft ones never reject a node. If one cannot be parsed, return none, and
+    kube-scheduler's message.
     """
     constraints = enumerate(spec.topology_spread_constraints or ())
     read = (_read_constraint(c, labels, f"spec.topologySpreadConstraints[{i}]") for i, c in constraints)
@@ -158,7 +161,7 @@ def _read_constraint(
 def _match_own(
     selector: selectors.LabelSelector | None, keys: Iterable[str], labels: Mapping[str, str]
 ) -> selectors.LabelSelector | None:
-    """The selector narrowed to pods that share the pod's own labels of these keys (matchLabelKeys)."""
+    """Return the selector restricted to the pod's own label values of matchLabelKeys."""
     if selector is None:
         return None
     own = (selectors.Requirement(key, selectors.Operator.IN, (labels[key],)) for key in keys if key in labels)
@@ -172,7 +175,7 @@ def _read_positive(number: int | None, at: str) -> int:
 
 
 def read_required_features(spec: pods.PodSpec) -> frozenset[str]:
-    """The features that a node must declare for this pod (kube-scheduler 1.36's NodeDeclaredFeatures)."""
+    """Return the features that a node must declare for this pod (kube-scheduler 1.36's NodeDeclaredFeatures)."""
     features = set()
     containers = (*(spec.containers or ()), *(spec.init_containers or ()))
     rules = (rule for container in containers for rule in container.restart_policy_rules or ())

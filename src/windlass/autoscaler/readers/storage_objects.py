@@ -1,4 +1,4 @@
-"""Storage reader: volumes of pods, and PersistentVolumes, claims, StorageClasses and CSI objects."""
+"""Storage reader: volumes of pods, and PersistentVolumes, PersistentVolumeClaims, StorageClasses and CSI objects."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ from windlass.selectors import LabelSelector, Operator
 
 
 def read_pod_volumes(volumes: list[pods.Volume] | None) -> tuple[facts.Volume, ...]:
-    """Volumes in their order; configuration (configMap, secret, projected …) is left out.
+    """Read volumes in order; configuration volumes (configMap, secret, projected …) are left out.
 
-    The claim of an ephemeral volume is named after its pod: `claim_ephemeral` fills it in.
+    The claim name of an ephemeral volume depends on the pod: `resolve_ephemeral_claims` fills it in.
     """
     found = (_read_pod_volume(volume, f"spec.volumes[{i}]") for i, volume in enumerate(volumes or ()))
     return tuple(volume for volume in found if volume is not None)
@@ -22,7 +22,7 @@ def read_pod_volumes(volumes: list[pods.Volume] | None) -> tuple[facts.Volume, .
 def resolve_ephemeral_claims(
     volumes: tuple[facts.Volume, ...], pod_name: str, pod_uid: str
 ) -> tuple[facts.Volume, ...]:
-    """The same volumes, ephemeral ones with the claim that belongs to this pod."""
+    """Return the volumes with the pod's own claim for each ephemeral one."""
     return tuple(
         facts.Volume(volume.name, volume.source, claim=f"{pod_name}-{volume.name}", pod_uid=pod_uid)
         if volume.source == "ephemeral"
@@ -57,7 +57,7 @@ def _read_local(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
 
 
 def _read_cloud_disk(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
-    """Disks of clouds, which a CSI driver has taken over."""
+    """Read an in-tree cloud disk, which a CSI driver has replaced."""
     if (gce := volume.gce_persistent_disk) is not None:
         return _make_disk(name, "gcePersistentDisk", gce.pd_name, gce.read_only)
     if (aws := volume.aws_elastic_block_store) is not None:
@@ -87,7 +87,7 @@ def _make_disk(
 
 
 def _read_network_disk(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
-    """ISCSI by its qualified name; RBD by pool, image and (any of) its monitors, in this order."""
+    """Read iSCSI by qualified name, RBD by pool, image and monitors."""
     if (iscsi := volume.iscsi) is not None:
         return facts.Volume(name, "iscsi", read_only=bool(iscsi.read_only), identity=(iscsi.iqn or "",))
     if (rbd := volume.rbd) is not None:
@@ -157,7 +157,7 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
 
 
 def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> tuple[str, str, str, str]:
-    """Source, CSI driver, handle, and why there is no handle."""
+    """Return source, CSI driver, volume handle, and why there is no handle."""
     if spec.csi is not None:
         return "csi", spec.csi.driver or "", spec.csi.volume_handle or "", ""
     source = next((_api_name(name) for name in _VOLUME_SOURCES if getattr(spec, name) is not None), "")
@@ -175,7 +175,7 @@ def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> 
 
 
 def _read_disk(spec: core.PersistentVolumeSpec) -> str:
-    """What names the disk in its in-tree source."""
+    """Return the disk name of an in-tree source."""
     if spec.gce_persistent_disk is not None:
         return spec.gce_persistent_disk.pd_name or ""
     if spec.azure_disk is not None:
@@ -221,7 +221,7 @@ def _read_claim(claim: core.PersistentVolumeClaim) -> facts.PersistentVolumeClai
 
 
 def _read_selector(spec: core.PersistentVolumeClaimSpec) -> tuple[LabelSelector | None, str]:
-    """The selector of a claim, or kube-scheduler's words for why it cannot be parsed."""
+    """Read a claim's selector, or return kube-scheduler's message for one that cannot be parsed."""
     try:
         return kube_selectors.parse_label_selector(spec.selector, "spec.selector"), ""
     except kube_selectors.InvalidSelector as error:
@@ -239,8 +239,11 @@ def read_storage_class(storage_class: core.StorageClass) -> facts.StorageClass:
 
 
 def _read_topology(term: core.TopologyTerm) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The (key, values) of a term; none, which no node matches, if kube-scheduler cannot parse one of them."""
-    found = tuple((one.key or "", tuple(one.values or ())) for one in term.match_label_expressions or ())
+    """Return the (key, values) pairs of a term; none, which no node matches, if one cannot be parsed."""
+    found = tuple(
+        (topology_expression.key or "", tuple(topology_expression.values or ()))
+        for topology_expression in term.match_label_expressions or ()
+    )
     is_parsable = not any(selectors.validate_requirement(key, Operator.IN, values) for key, values in found)
     return found if is_parsable else ()
 
@@ -277,7 +280,7 @@ def read_storage_capacity(capacity: core.CSIStorageCapacity) -> facts.CSIStorage
 
 
 def _read_node_topology(capacity: core.CSIStorageCapacity) -> LabelSelector | None:
-    """From where the storage can be reached: from nowhere, if kube-scheduler cannot parse it."""
+    """Return from which nodes the storage is accessible: from none, if a term cannot be parsed."""
     try:
         return kube_selectors.parse_label_selector(capacity.node_topology, "nodeTopology")
     except kube_selectors.InvalidSelector:
@@ -295,7 +298,7 @@ def read_attachment(attachment: core.VolumeAttachment) -> facts.VolumeAttachment
 
 
 def _read_class_name(metadata: meta.ObjectMeta, name: str | None) -> str | None:
-    """The class of a volume or claim: the beta annotation still goes before the field."""
+    """Return the StorageClass of a volume or claim: the beta annotation takes precedence over the field."""
     return (metadata.annotations or {}).get(_BETA_CLASS, name)
 
 

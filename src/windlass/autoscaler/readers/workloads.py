@@ -1,4 +1,4 @@
-"""Workload reader: PodDisruptionBudgets, controllers of pods, and the pod of each DaemonSet on a new node."""
+"""Workload reader: PodDisruptionBudgets, controllers of pods, and DaemonSet pods for new nodes."""
 
 from dataclasses import replace
 
@@ -27,15 +27,13 @@ _DAEMON_TOLERATIONS = (
 _HOST_NETWORK_TOLERATIONS = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-def read_daemon_set(daemon_set: workloads.DaemonSet) -> node_groups.DaemonSet:
-    """The DaemonSet with its pod, as its controller would make it. InvalidObject if that cannot be read."""
-    return read_daemon_set_with_warning(daemon_set)[0]
-
-
 def read_daemon_set_with_warning(
     daemon_set: workloads.DaemonSet,
 ) -> tuple[node_groups.DaemonSet, errors.InvalidObject | None]:
-    """The DaemonSet, and what of its pod does not count as it is written. See `pods.Reader.read_complaining`."""
+    """Read a DaemonSet and the pod that its controller would create, with a warning about ignored fields of the pod.
+
+    InvalidObject if the pod cannot be read. See `PodReader.read_with_warning`.
+    """
     metadata = daemon_set.meta
     template = daemon_set.spec.template if daemon_set.spec else None
     raw = template.spec if template else models.NO_SPEC
@@ -65,12 +63,12 @@ def _decode_spec(raw: msgspec.Raw) -> models.PodSpec:
 
 
 def _attribute_warning(complaint: errors.InvalidObject, name: str) -> errors.InvalidObject:
-    """The complaint about a pod as one about the DaemonSet whose template it is made from."""
+    """Attribute a pod's complaint to the DaemonSet of its template."""
     return replace(complaint, kind="DaemonSet", name=name, field=f"spec.template.{complaint.field}")
 
 
 def _pod_metadata(daemon_set: workloads.DaemonSet, template: meta.ObjectMeta | None) -> meta.ObjectMeta:
-    """The metadata of its pod. Such a pod has no uid: it does not exist."""
+    """Return the metadata of the template's pod, without a uid: the pod does not exist."""
     owner = daemon_set.meta
     given = template or meta.NO_META
     return meta.ObjectMeta(
@@ -103,9 +101,9 @@ def read_budget(budget: workloads.PodDisruptionBudget) -> facts.PodDisruptionBud
 
 
 def _allows_unhealthy(budget: workloads.PodDisruptionBudget) -> bool:
-    """May pods that run and are not Ready be evicted, whatever disruptions are allowed?
+    """Whether running pods that are not Ready may be evicted regardless of allowed disruptions.
 
-    Only the answer is kept: the counts change with every pod that starts, the answer seldom.
+    Only the result is stored: the counts change with every pod that starts, the result seldom.
     """
     if budget.spec is not None and budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
         return True
@@ -115,21 +113,23 @@ def _allows_unhealthy(budget: workloads.PodDisruptionBudget) -> bool:
 
 
 def salvage_budget(budget: workloads.PodDisruptionBudget, why: str) -> facts.PodDisruptionBudget:
-    """A budget that cannot be read in full allows nothing; one of which nobody knows whom it selects selects all."""
+    """Salvage an unreadable PodDisruptionBudget: it allows no disruption, and without a readable selector it selects
+    all pods.
+    """
     try:
-        found = selectors.parse_label_selector(budget.spec.selector if budget.spec else None, "spec.selector")
+        label_selector = selectors.parse_label_selector(budget.spec.selector if budget.spec else None, "spec.selector")
     except fields.InvalidField:
-        found = None
+        label_selector = None
     return facts.PodDisruptionBudget(
         namespace=budget.meta.namespace or "",
         name=budget.meta.name or "",
-        selector=EVERYTHING if found is None else found,
+        selector=EVERYTHING if label_selector is None else label_selector,
         disruptions_allowed=0,
     )
 
 
 def read_replica_controller(controller: ReplicaWorkload) -> facts.Controller:
-    """A controller that keeps a number of pods; where it tells none, the API means one."""
+    """Read a controller with replicas; they default to one."""
     replicas = controller.spec.replicas if controller.spec else None
     found = _read_budget(controller, 1 if replicas is None else replicas)
     if isinstance(controller, workloads.StatefulSet):
@@ -139,17 +139,19 @@ def read_replica_controller(controller: ReplicaWorkload) -> facts.Controller:
 
 
 def read_job_controller(job: workloads.Job) -> facts.Controller:
-    """A job with the pods that it wants to have now."""
+    """Read a Job with the number of pods that it wants now."""
     spec, status = job.spec or workloads.JobSpec(), job.status or workloads.JobStatus()
     return _read_budget(job, proactive_pods.desired_job_pods(spec.parallelism, spec.completions, status.succeeded or 0))
 
 
 def read_active_job(job: workloads.Job) -> facts.Controller | None:
-    """None for a job that is over and has no pods left that run: that such jobs go in the end is no change."""
+    """Read a Job; None if it is finished and has no running pods, so that its later deletion is no change."""
     status = job.status
     if status is None or status.active or status.terminating:
         return read_job_controller(job)
-    is_over = any(one.type in ("Complete", "Failed") and one.status == "True" for one in status.conditions or ())
+    is_over = any(
+        condition.type in ("Complete", "Failed") and condition.status == "True" for condition in status.conditions or ()
+    )
     return None if is_over else read_job_controller(job)
 
 

@@ -1,11 +1,11 @@
-"""Recording: everything that was decided on, step by step, in a file from which it can be decided again.
+"""Recording: all inputs and results of decisions in a file from which they can be decided again.
 
-Lives here: the file and its format, the recorder that the live loop decides through, and reading both back. Never here:
-a rule of the decision itself. Of the engine's values nothing is left out, so that a replay gives the same bytes.
+Lives here: the file and its format, the recorder around the engine, and replay. Never here: a rule of a decision. All
+of the engine's values are recorded, so a replay produces the same bytes.
 
-    journal    a snapshot that notes what changes in it      values     facts, plans, settings and memory, plainly
-    changes    those changes, spelled and made again         sequences  lists as what is new against the last one
-    layout     a whole snapshot, rows and all                digests    what large values are held against
-    files      frames in a file that is bounded in size      recorder   decides, and writes down
-    reading    the observations again                        replay     decides again
+    snapshot_journal   a snapshot that logs its changes, and the codec of changes and whole snapshots
+    value_codec        facts, plans, settings and memory as plain values; sequences as differences
+    recording_file     frames in a bounded file
+    recorder           decides and records
+    replay             reads the inputs back and decides again
 """

@@ -31,18 +31,16 @@ _ATOMS = frozenset({str, int, bool, bytes, type(None)})
 _DIGEST_BYTES = 12
 
 _IGNORED_FIELDS: Mapping[type[Any], frozenset[str]] = {
-    facts.PodShape: frozenset({"id", "profile_id"}),  # when it was met for the first time, not what it is
-    decision_record.DecisionRecord: frozenset(
-        {"nodes", "templates"}
-    ),  # large, and what they come to is in its other fields
+    facts.PodShape: frozenset({"id", "profile_id"}),  # in order of first appearance, not part of the value
+    decision_record.DecisionRecord: frozenset({"nodes", "templates"}),  # large, and derived into other fields
 }
-"""Fields that tell nothing that must be compared."""
+"""Fields that do not need to be compared."""
 
 _pack = recording_file.pack
 
 
 def digest(value: object) -> bytes:
-    """The name of a value made of dataclasses, mappings, sequences, sets, arrays, texts and numbers."""
+    """Return the digest of a value made of dataclasses, mappings, sequences, sets, arrays, strings and numbers."""
     return hashlib.blake2b(_pack(_flatten(value)), digest_size=_DIGEST_BYTES).digest()
 
 
@@ -57,17 +55,17 @@ def _flatten(value: Any) -> Any:
 
 
 def _make_flattener(kind: type[Any]) -> Callable[[Any], Any]:
-    """How values of a type are flattened. Asked once for each: a story has ten thousands of them."""
+    """Return how values of a type are flattened. Cached by type: a decision record has ten thousands of values."""
     if dataclasses.is_dataclass(kind):
         take = _field_getter(kind)
-        return lambda value: [_flatten(each) for each in take(value)]
+        return lambda value: [_flatten(item) for item in take(value)]
     if issubclass(kind, enum.Enum):
-        values = {each: _flatten(each.value) for each in kind}
+        values = {entry: _flatten(entry.value) for entry in kind}
         return values.__getitem__
     for known, way in _FLATTENERS:
         if issubclass(kind, known):
             return way
-    return lambda value: kind.__name__  # what is no value tells nothing that could be compared
+    return lambda value: kind.__name__  # other types have no comparable value
 
 
 def _flatten_float(value: float) -> int | float:
@@ -75,7 +73,7 @@ def _flatten_float(value: float) -> int | float:
 
 
 def _flatten_sequence(value: Sequence[Any]) -> Any:
-    return value if _ATOMS.issuperset(map(type, value)) else [_flatten(each) for each in value]
+    return value if _ATOMS.issuperset(map(type, value)) else [_flatten(item) for item in value]
 
 
 def _flatten_mapping(value: Mapping[Any, Any]) -> Any:
@@ -114,13 +112,13 @@ REMEMBERED_KEY = "remembered"
 _MAX_BACKOFF_DOUBLINGS = 10
 
 _STEPS_UNTIL_RESET = 100
-"""Steps after which a failure is forgotten."""
+"""Steps after which an earlier failure is forgotten."""
 
 _log = logging.getLogger(__name__)
 
 
 class DecisionRecorder:
-    """Keeps one recording. Steps come one after the other, never two at once."""
+    """Writes one recording. Steps are sequential."""
 
     def __init__(self, snapshot: snapshot_journal.JournaledSnapshot, path: Path, limit_bytes: int) -> None:
         self._snapshot, self._path = snapshot, path
@@ -133,46 +131,50 @@ class DecisionRecorder:
         self._given = self._result = LoopMemory()
         self._digested: dict[str, object] = {}
         self._failures = self._pause = self._written = 0
-        """Failures, decisions until the next file begins after one, and steps since then."""
+        """Number of failures, decisions to skip before the next file starts, and steps since the last failure."""
 
     def decide(
         self,
-        seen: Observation,
+        observation: Observation,
         memory: LoopMemory,
         settings: Settings,
         now_s: float,
         timer: time_limits.Timer = UNTIMED,
     ) -> Decision:
-        """As `engine.decide` does."""
+        """Decide like `loop.decide`, and record."""
         self._pause = max(self._pause - 1, 0)
         if self._writer is not None and not self._pause:
             if self._writer.is_full or self._is_outdated(settings):
-                memory = self._begin(memory, settings, now_s)
+                memory = self._start_file(memory, settings, now_s)
             elif not self._is_known(memory):
                 memory = _drop_cached_decision(memory)
-        return self._note(DECIDE, seen, memory, now_s, lambda: decide(seen, memory, settings, now_s, timer))
+        return self._note(
+            DECIDE, observation, memory, now_s, lambda: decide(observation, memory, settings, now_s, timer)
+        )
 
-    def advance(self, seen: Observation, memory: LoopMemory, settings: Settings, now_s: float) -> DrainLoopResult:
-        """As `engine.advance` does."""
+    def advance(
+        self, observation: Observation, memory: LoopMemory, settings: Settings, now_s: float
+    ) -> DrainLoopResult:
+        """Advance drains like `drain_loop.advance`, and record."""
         if self._writer is not None and not self._pause and self._is_outdated(settings):
-            memory = self._begin(memory, settings, now_s)
-        return self._note(ADVANCE, seen, memory, now_s, lambda: advance(seen, memory, settings, now_s))
+            memory = self._start_file(memory, settings, now_s)
+        return self._note(ADVANCE, observation, memory, now_s, lambda: advance(observation, memory, settings, now_s))
 
     def close(self) -> None:
-        """Write no more."""
+        """Stop recording."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
         self._snapshot.change_log.close()
 
-    # A file begins
+    # Start of a file
 
     def _is_outdated(self, settings: Settings) -> bool:
-        """Does what the file began with no longer hold?"""
+        """Whether the beginning of the file no longer applies."""
         return settings is not self._settings or self._snapshot.is_renumbered
 
-    def _begin(self, memory: LoopMemory, settings: Settings, now_s: float) -> LoopMemory:
-        """What to decide with."""
+    def _start_file(self, memory: LoopMemory, settings: Settings, now_s: float) -> LoopMemory:
+        """Start a file, and return the memory to decide with."""
         memory = _drop_cached_decision(memory)
         self._guard(self._write_beginning, memory, settings, now_s)
         self._settings = settings
@@ -197,24 +199,24 @@ class DecisionRecorder:
         self._kinds = len(self._snapshot.pods.template_keys)
         self._visible = set(self._snapshot.shapes.visible)
 
-    # A step
+    # Steps
 
     def _note(
-        self, what: str, seen: Observation, memory: LoopMemory, now_s: float, take: Callable[[], DecisionResult]
+        self, what: str, observation: Observation, memory: LoopMemory, now_s: float, take: Callable[[], DecisionResult]
     ) -> DecisionResult:
         shown = self._snapshot.shapes.visible - self._visible
         try:
             done = take()
         except Exception as error:
-            self._guard(self._write_step, what, seen, memory, now_s, shown, None, format_error(error))
+            self._guard(self._write_step, what, observation, memory, now_s, shown, None, format_error(error))
             raise
-        self._guard(self._write_step, what, seen, memory, now_s, shown, done)
+        self._guard(self._write_step, what, observation, memory, now_s, shown, done)
         return done
 
     def _write_step(
         self,
         what: str,
-        seen: Observation,
+        observation: Observation,
         memory: LoopMemory,
         now_s: float,
         shown: set[str],
@@ -222,7 +224,12 @@ class DecisionRecorder:
         error: str = "",
     ) -> None:
         assert self._writer is not None
-        step: dict[str, Any] = {"of": what, "at_s": now_s, **self._find_changes(), **self._encode_observation(seen)}
+        step: dict[str, Any] = {
+            "of": what,
+            "at_s": now_s,
+            **self._find_changes(),
+            **self._encode_observation(observation),
+        }
         step |= self._find_memory(memory)
         if shown:
             step["visible"] = sorted(shown)
@@ -232,7 +239,7 @@ class DecisionRecorder:
             step |= self._encode_result(done)
         self._writer.append(step)
         self._given, self._result = memory, memory if done is None else done.memory
-        self._seen = seen
+        self._seen = observation
         if len(self._visible) != len(self._snapshot.shapes.visible):
             self._visible = set(self._snapshot.shapes.visible)
 
@@ -248,45 +255,45 @@ class DecisionRecorder:
         found = {"changes": [snapshot_journal.encode_change(change) for change in noted]}
         return found | ({"kinds": spelled, "specs": [value_codec.encode_value(spec) for spec in new]} if kinds else {})
 
-    def _encode_observation(self, seen: Observation) -> value_codec.Plain:
-        """What is new of all that is not in the snapshot."""
+    def _encode_observation(self, observation: Observation) -> value_codec.Plain:
+        """Encode changes of the observation that are not in the snapshot."""
         last = self._seen
         found = {
-            "groups": value_codec.GROUP_CODEC.find_changes(last.groups, seen.groups),
-            "daemon_sets": value_codec.DAEMON_SET_CODEC.find_changes(last.daemon_sets, seen.daemon_sets),
-            "budgets": value_codec.BUDGET_CODEC.find_changes(last.budgets, seen.budgets),
-            "requests": value_codec.REQUEST_CODEC.find_changes(last.requests, seen.requests),
-            "spares": value_codec.BUFFER_POD_CODEC.find_changes(last.spares, seen.spares),
+            "groups": value_codec.GROUP_CODEC.find_changes(last.groups, observation.groups),
+            "daemon_sets": value_codec.DAEMON_SET_CODEC.find_changes(last.daemon_sets, observation.daemon_sets),
+            "budgets": value_codec.BUDGET_CODEC.find_changes(last.budgets, observation.budgets),
+            "requests": value_codec.REQUEST_CODEC.find_changes(last.requests, observation.requests),
+            "spares": value_codec.BUFFER_POD_CODEC.find_changes(last.spares, observation.spares),
             "machine_drain_rules": value_codec.DRAIN_RULE_CODEC.find_changes(
-                last.machine_drain_rules, seen.machine_drain_rules
+                last.machine_drain_rules, observation.machine_drain_rules
             ),
-            "quotas": value_codec.QUOTA_CODEC.find_changes(last.quotas, seen.quotas),
+            "quotas": value_codec.QUOTA_CODEC.find_changes(last.quotas, observation.quotas),
         }
-        if seen.controllers is not last.controllers and seen.controllers != last.controllers:
+        if observation.controllers is not last.controllers and observation.controllers != last.controllers:
             known = tuple((last.controllers or {}).values())
-            new = None if seen.controllers is None else tuple(seen.controllers.values())
+            new = None if observation.controllers is None else tuple(observation.controllers.values())
             found["controllers"] = value_codec.CONTROLLER_CODEC.find_changes(known, new or ()) or []
-        if seen.evictions != last.evictions:
-            found["evictions"] = value_codec.encode_value(seen.evictions)
-        if seen.held != last.held:
-            found["held"] = value_codec.encode_value(seen.held)
-        if seen.priorities != last.priorities:
-            found["priorities"] = value_codec.encode_rules(seen.priorities)
-        if seen.opinions:
-            found["opinions"] = value_codec.encode_value(seen.opinions)
-        if seen.refused:
-            found["refused"] = value_codec.encode_value(seen.refused)
-        if seen.failed:
-            found["failed"] = value_codec.encode_failed(seen.failed)
-        changed = {name: each for name, each in found.items() if each is not None}
+        if observation.evictions != last.evictions:
+            found["evictions"] = value_codec.encode_value(observation.evictions)
+        if observation.held != last.held:
+            found["held"] = value_codec.encode_value(observation.held)
+        if observation.priorities != last.priorities:
+            found["priorities"] = value_codec.encode_rules(observation.priorities)
+        if observation.opinions:
+            found["opinions"] = value_codec.encode_value(observation.opinions)
+        if observation.refused:
+            found["refused"] = value_codec.encode_value(observation.refused)
+        if observation.failed:
+            found["failed"] = value_codec.encode_failed(observation.failed)
+        changed = {name: item for name, item in found.items() if item is not None}
         return {"seen": changed} if changed else {}
 
     def _is_known(self, memory: LoopMemory) -> bool:
-        """Can whoever reads the file tell what is volatile of it?"""
+        """Whether a reader of the file can derive the volatile memory."""
         return memory is self._given or memory.volatile is self._result.volatile
 
     def _find_memory(self, memory: LoopMemory) -> value_codec.Plain:
-        """What to decide with, as far as it is not what the last step gave."""
+        """Encode the input memory as the difference from the last result."""
         if memory is self._result:
             return {}
         if memory is self._given:
@@ -311,7 +318,7 @@ class DecisionRecorder:
         return told
 
     def _guard(self, write: Callable[..., None], *arguments: object) -> None:
-        """Nobody's decision fails because it cannot be written down."""
+        """Catch errors of recording, so that they cannot fail a decision."""
         if self._writer is None or self._pause:
             return
         try:
@@ -322,8 +329,10 @@ class DecisionRecorder:
             self._failures += 1
             self._pause = 2 ** min(self._failures - 1, _MAX_BACKOFF_DOUBLINGS)
             self._written = 0
-            said = klog.describe_error(error)
-            _log.warning("recording interrupted: file=%s retry_after_decisions=%d: %s", self._path, self._pause, said)
+            message = klog.describe_error(error)
+            _log.warning(
+                "recording interrupted: file=%s retry_after_decisions=%d error=%s", self._path, self._pause, message
+            )
             if not isinstance(error, OSError):
                 klog.report_error(klog.ErrorPlace.RECORDER, str(self._path), str(self._failures), error)
         else:
@@ -333,7 +342,7 @@ class DecisionRecorder:
 
 
 def format_error(error: Exception) -> str:
-    """What was raised, by its name alone where the rest cannot be said: a number may be too long to be printed."""
+    """Format an exception, by its name alone if its message cannot be formatted: a number may be too long to print."""
     try:
         return repr(error)
     except Exception:
@@ -341,12 +350,14 @@ def format_error(error: Exception) -> str:
 
 
 def story_digest_key(done: Decision | DrainLoopResult) -> str:
-    """The name of its digest. Both kinds have one, so that one that stays the same need not be written again."""
+    """Return the key of a story's digest. Each kind of step has one, so that an unchanged digest is not written
+    again.
+    """
     return "story" if isinstance(done, Decision) else "drains"
 
 
 def _drop_cached_decision(memory: LoopMemory) -> LoopMemory:
-    """Without a decision that stands, and without knowing what could not be evaluated: it is found again."""
+    """Drop the cached decision and the evaluation failures of a memory: both are derived again."""
     if memory.volatile.standing is None and not memory.volatile.faults:
         return memory
     return replace(memory, volatile=replace(memory.volatile, standing=None, faults=()))

@@ -18,7 +18,7 @@ from windlass import errors
 from windlass.autoscaler.recording.value_codec import Plain
 
 _LARGE_INT_EXTENSION = 1
-"""The code of the extension."""
+"""Code of the msgpack extension for large integers."""
 
 _encode_msgpack = msgspec.msgpack.Encoder().encode
 
@@ -31,7 +31,7 @@ def pack(value: Any) -> bytes:
 
 
 def _wrap_large_ints(value: Any) -> Any:
-    """The same with the numbers wrapped that msgpack cannot spell."""
+    """Return the value with integers wrapped that msgpack cannot represent."""
     if isinstance(value, bool | str | bytes | float) or value is None:
         return value
     if isinstance(value, int):
@@ -41,9 +41,9 @@ def _wrap_large_ints(value: Any) -> Any:
             _LARGE_INT_EXTENSION, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True)
         )
     if isinstance(value, Mapping):
-        return {_wrap_large_ints(key): _wrap_large_ints(each) for key, each in value.items()}
+        return {_wrap_large_ints(key): _wrap_large_ints(item) for key, item in value.items()}
     if isinstance(value, Sequence):
-        return [_wrap_large_ints(each) for each in value]
+        return [_wrap_large_ints(entry) for entry in value]
     return value
 
 
@@ -54,33 +54,33 @@ def _unwrap_large_int(code: int, data: memoryview) -> Any:
 
 
 unpack = msgspec.msgpack.Decoder(ext_hook=_unwrap_large_int).decode
-"""A value again. `msgspec.DecodeError`, RecursionError or ValueError for what `pack` did not write."""
+"""Unpack a value. `msgspec.DecodeError`, RecursionError or ValueError for bytes that `pack` did not write."""
 
 
 def estimate_bytes(packed: bytes) -> int:
-    """At most so much memory the value takes, nearly: by how often each byte is there that may begin a value.
+    """Estimate an upper bound of the memory of a packed value, from the frequency of bytes that can start a value.
 
-    A byte of text costs as much as the place of a small value in a list, so this is never far too little.
+    A byte of a string costs as much as a small list item, so the estimate is never far too low.
     """
     counts = np.bincount(np.frombuffer(packed, np.uint8), minlength=256)
     return int(counts @ _BYTE_COSTS)
 
 
 def _make_byte_costs() -> Any:
-    costs = np.full(256, 8, np.int64)  # a place in a list, with a value that exists already: nil, true, a small number
+    costs = np.full(256, 8, np.int64)  # a list slot with a preallocated value: nil, true, a small number
     costs[0x80] = 64 + 8  # an empty map
     costs[0x81:0x90] = 232
     costs[0x90:0xA0] = 56 + 8
-    costs[0xA1:0xC0] = 49 + 8  # a short text
-    costs[0xC4:0xE0] = 56 + 8  # all else that is not one byte
-    costs[0xE0:] = 28 + 8  # small negative numbers, of which five exist already
+    costs[0xA1:0xC0] = 49 + 8  # a short string
+    costs[0xC4:0xE0] = 56 + 8  # all other types with a type byte
+    costs[0xE0:] = 28 + 8  # negative fixints, of which five are preallocated
     return costs
 
 
 _BYTE_COSTS = _make_byte_costs()
 
 VERSION = 1
-"""Raised with whatever a reader of before could not read."""
+"""Format version; raised with every change that earlier readers cannot read."""
 
 _MAGIC = b"windlass recording "
 
@@ -89,13 +89,13 @@ _PREFIX = struct.Struct(">II")
 _CHUNK_BYTES = 2**18
 
 _PIECE_BYTES = 2**22
-"""How much is expanded at a time: a file may expand to a thousand times its size."""
+"""Bytes decompressed at a time: a file may expand to a thousand times its size."""
 
 _MAX_FRAME_BYTES = 2**28
-"""A frame that says that it is larger was not written here. That of the largest clusters is some 100 MB."""
+"""Maximum frame size; larger ones were not written here. Frames of the largest clusters have some 100 MB."""
 
 _MEMORY_BYTES, _MEMORY_PER_BYTE = 2**30, 512
-"""How much memory the frames of a file may take, together: so much, and so much for each of its bytes."""
+"""Memory limit of all frames of a file: a constant, and a multiple of the file's size."""
 
 _OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -103,12 +103,12 @@ _FILE_MODE = 0o600
 
 
 def rotated_path(path: Path) -> Path:
-    """Where the part of a recording is that came before."""
+    """Return the path of the rotated, earlier part of a recording."""
     return path.with_name(path.name + ".1")
 
 
 class RecordingWriter:
-    """Writes frames to a file and to those that follow it. OSError if it cannot."""
+    """Writes frames to a file and rotates it. OSError if it cannot."""
 
     def __init__(self, path: Path, limit_bytes: int) -> None:
         self._path, self._half_bytes = path, limit_bytes // 2
@@ -118,14 +118,14 @@ class RecordingWriter:
 
     @property
     def is_full(self) -> bool:
-        """Should a new file begin? Two of them stay, so each has half of the limit.
+        """Whether a new file should start. Two files are kept, so each has half of the limit.
 
-        But after a first frame there is always room for as much again, however large the cluster.
+        After the first frame of a file there is always room for the same size again, however large the cluster.
         """
         return self._file is None or (self._written >= self._half_bytes and self._written >= 2 * self._first)
 
     def begin(self, frame: Plain) -> None:
-        """Begin a new file. One that is there is moved aside, unless another process writes it."""
+        """Start a new file. An existing one is rotated, unless another process writes it."""
         packed = pack(frame)
         self.close()
         _rotate(self._path)
@@ -137,7 +137,7 @@ class RecordingWriter:
             self._append(packed)
         except BaseException:
             self.close()
-            self._path.unlink(missing_ok=True)  # or it would be moved aside, over one that holds something
+            self._path.unlink(missing_ok=True)  # or it would replace the rotated file at the next start
             raise
         self._first = self._written
 
@@ -156,12 +156,12 @@ class RecordingWriter:
     def close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with contextlib.suppress(OSError):  # what was written is flushed; the rest does not fit
+            with contextlib.suppress(OSError):  # written frames are flushed; the rest does not fit
                 file.close()
 
 
 def _rotate(path: Path) -> None:
-    """OSError if there is something else than a file, or another process writes it."""
+    """Rotate the file. OSError if it is not a regular file, or another process writes it."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -173,12 +173,12 @@ def _rotate(path: Path) -> None:
         finally:
             os.close(descriptor)
     elif not stat.S_ISLNK(mode):
-        raise OSError(errno.EEXIST, "found something else than a file, expected a file or nothing", str(path))
+        raise OSError(errno.EEXIST, "not a regular file; expected a regular file or none", str(path))
     path.replace(rotated_path(path))
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    """Until it is closed. OSError if another process has it; where nothing can be locked, nothing is."""
+    """Lock the file until it is closed. OSError if another process holds the lock; no lock where unsupported."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -190,7 +190,7 @@ def _lock(descriptor: int, path: Path) -> None:
 
 
 def read_frames(path: Path) -> Iterator[Plain]:
-    """The frames that are whole. InvalidInput if it is no recording; what is cut off is left out."""
+    """Yield the complete frames. InvalidInput if the file is not a recording; a truncated frame is dropped."""
     try:
         with path.open("rb") as file:
             _check_header(path, file.readline(64))
@@ -208,7 +208,7 @@ def _check_header(path: Path, line: bytes) -> None:
 
 
 def _decompress(file: BinaryIO) -> Iterator[bytes]:
-    """What was compressed, up to where that cannot be undone."""
+    """Decompress up to the first error."""
     expanding = zlib.decompressobj()
     while chunk := file.read(_CHUNK_BYTES):
         while chunk:
@@ -222,7 +222,7 @@ def _decompress(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _decompress_bytewise(expanding: "zlib._Decompress", chunk: bytes) -> Iterator[bytes]:
-    """Byte by byte, to get all that comes before the first wrong one."""
+    """Decompress byte by byte, to get all data before the first wrong byte."""
     for place in range(len(chunk)):
         try:
             yield expanding.decompress(chunk[place : place + 1], _PIECE_BYTES)

@@ -1,4 +1,4 @@
-"""Replay: reads a recording, decides again with the same or with other settings, and compares the results.
+"""Replay: reads a recording, decides again with the same or different settings, and compares the results.
 
 `replay_steps` repeats the recorded decisions, `compare_decisions` decides with other settings (what-if), and
 `read_published_status` rebuilds the status at a time of the recording.
@@ -30,21 +30,21 @@ from windlass.observability.status_publisher import StatusPublisher
 
 @dataclass(frozen=True, slots=True)
 class RecordedResult:
-    """What came of a step."""
+    """Result of a step."""
 
     plan: Plan = ()
     next_s: float = 0.0
-    """Of a decision, until when it stands; of drains, when to look again."""
+    """Of a decision, until when it is valid; of drains, when to advance again."""
     digests: dict[str, bytes] = field(default_factory=dict)
-    """Of the story and of what was remembered, by name."""
+    """Digests of the story and the memory, by name."""
     ran_out: dict[str, int] = field(default_factory=dict)
     error: str = ""
-    """What was raised instead."""
+    """The exception that was raised instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """One decision, or one look at drains. True until the next one is read: the snapshot changes."""
+    """One recorded decision or drain step. Valid until the next one is read: the snapshot changes."""
 
     number: int
     of: str
@@ -57,19 +57,19 @@ class RecordedStep:
 
 @dataclass(frozen=True, slots=True)
 class StartMemory:
-    """Which memory a step began with: the last result, unless something else is said."""
+    """Input memory of a step: the last result, unless a field says otherwise."""
 
     again: bool = False
-    """The memory that the last step began with: its result was put aside."""
+    """The input memory of the last step again: its result was discarded."""
     memory: dict[str, Any] | None = None
-    """What someone put in its place, spelled."""
+    """A replaced memory, encoded."""
 
 
 class Recording:
-    """One file."""
+    """One recording file."""
 
     def __init__(self, path: Path) -> None:
-        """InvalidInput if it is none."""
+        """InvalidInput if the file is not a recording."""
         self._path = path
         self._frames = recording_file.read_frames(path)
         head = next(self._frames, None)
@@ -82,14 +82,14 @@ class Recording:
                 value_codec.decode_durable(head["durable"]), value_codec.decode_volatile(head["volatile"])
             )
             snapshot, specs, kinds = snapshot_journal.decode_snapshot(head["layout"])
-        except Exception as error:  # whoever wrote it could put anything in there
+        except Exception as error:  # any error: the file is untrusted input
             raise self._unreadable(0, error) from error
         self._maker = snapshot_journal.ChangeApplier(snapshot, specs, kinds)
         self._seen = Observation(snapshot)
         self._digests: dict[str, bytes] = {}
 
     def __iter__(self) -> Iterator[RecordedStep]:
-        """Once. InvalidInput where a step cannot be read."""
+        """Iterate once. InvalidInput where a step cannot be read."""
         for number, frame in enumerate(self._frames, 1):
             try:
                 step = self._read(number, frame)
@@ -120,7 +120,7 @@ class Recording:
         return RecordedStep(number, frame["of"], frame["at_s"], self._seen, given, recorded)
 
     def _read_observation(self, found: value_codec.Plain) -> Observation:
-        """The same object as before where nothing is new: so it was for whoever decided."""
+        """Read an observation: the same object as before where nothing changed, as in the recorded process."""
         last = self._seen
         if not found and not last.opinions and not last.refused and not last.failed:
             return last
@@ -157,7 +157,7 @@ class Recording:
 
 
 def restore_memory(given: StartMemory, before: LoopMemory, result: LoopMemory) -> LoopMemory:
-    """What a step began with, after one that began with `before` and gave `result`."""
+    """Return the input memory of a step, given the previous step's input `before` and its `result`."""
     if given.again:
         return before
     if given.memory is None:
@@ -168,37 +168,37 @@ def restore_memory(given: StartMemory, before: LoopMemory, result: LoopMemory) -
     return LoopMemory(durable, volatile)
 
 
-def _index_controllers(found: tuple[facts.Controller, ...]) -> dict[ControllerKey, facts.Controller]:
-    return {(one.kind, one.namespace, one.name): one for one in found}
+def _index_controllers(controllers: tuple[facts.Controller, ...]) -> dict[ControllerKey, facts.Controller]:
+    return {(controller.kind, controller.namespace, controller.name): controller for controller in controllers}
 
 
 class ReplayInputs(NamedTuple):
-    """What there was to decide with at one time."""
+    """Inputs of a decision at one time."""
 
     seen: Observation
     memory: LoopMemory
     settings: Settings
     now_s: float
     timer: time_limits.Timer
-    """Time is up where it was."""
+    """A timer that expires where the recorded one did."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedStep:
-    """A step, decided again. True until the next one."""
+    """A replayed step. Valid until the next one."""
 
     step: RecordedStep
     memory: LoopMemory
-    """What it began with."""
+    """Input memory."""
     done: Decision | DrainLoopResult | None
-    """None where it raised an error."""
+    """Result; None if the replay raised an error."""
     error: str
     differences: tuple[str, ...]
-    """What is not as it was recorded: `plan`, `memory`, `story`, `until` or `error`."""
+    """Differences from the recording: `plan`, `memory`, `story`, `until` or `error`."""
 
 
 def replay_steps(recording: Recording) -> Iterator[ReplayedStep]:
-    """Every step."""
+    """Replay every step."""
     before = result = recording.memory
     names: dict[str, tuple[object, bytes]] = {}
     for step in recording:
@@ -209,7 +209,7 @@ def replay_steps(recording: Recording) -> Iterator[ReplayedStep]:
 
 
 def load_inputs_at(path: Path | str, at_s: float) -> ReplayInputs:
-    """What the last decision at that time, or before, began with. InvalidInput if there is none."""
+    """Return the inputs of the last decision at or before a time. InvalidInput if there is none."""
     number = find_decision_at(Path(path), at_s)
     recording = Recording(Path(path))
     turn = next(turn for turn in replay_steps(recording) if turn.step.number == number)
@@ -218,7 +218,7 @@ def load_inputs_at(path: Path | str, at_s: float) -> ReplayInputs:
 
 
 def find_start_s(path: Path) -> float:
-    """When the recording begins."""
+    """Return the start time of the recording."""
     head = next(recording_file.read_frames(path), None)
     if head is None:
         raise errors.InvalidInput(f"{path}: found no whole observation, expected at least one")
@@ -226,7 +226,7 @@ def find_start_s(path: Path) -> float:
 
 
 def find_decision_at(path: Path, at_s: float) -> int:
-    """The number of the last decision at that time, or before. InvalidInput if there is none."""
+    """Return the number of the last decision at or before a time. InvalidInput if there is none."""
     last, first_s = 0, math.inf
     for number, frame in enumerate(recording_file.read_frames(path)):
         if number and frame["of"] == recorder.DECIDE:
@@ -274,19 +274,19 @@ def _compare_results(
 
 @dataclass(frozen=True, slots=True)
 class DecisionComparison:
-    """One decision, as it was and as it would have been."""
+    """One decision with recorded and with alternative settings."""
 
     turn: ReplayedStep
     wanted: tuple[cluster.PlanStep, ...]
-    """What would have been done and was not, unless the decision before says the same."""
+    """Instructions only of the alternative, unless the previous decision had them too."""
     left: tuple[cluster.PlanStep, ...]
-    """What was done and would not have been."""
+    """Instructions only of the recording."""
     is_different: bool
-    """Is anything else decided, new or not?"""
+    """Whether the decisions differ, repeated differences included."""
 
 
 def compare_decisions(recording: Recording, settings: Settings) -> Iterator[DecisionComparison]:
-    """Every decision, one after the other."""
+    """Compare every decision in order."""
     chooser = _AlternativeDecider(recording.memory, settings)
     missing: frozenset[Hashable] = frozenset()
     for turn in replay_steps(recording):
@@ -297,7 +297,7 @@ def compare_decisions(recording: Recording, settings: Settings) -> Iterator[Deci
         )
         would = chooser.decide(turn.step)
         if turn.done.question is not None:
-            continue  # nobody did that: it was decided again with the answer
+            continue  # not acted on: it was decided again with the expander's answer
         done, wanted = _by_subject(was), _by_subject(would)
         more, less = wanted.keys() - done.keys(), done.keys() - wanted.keys()
         yield DecisionComparison(
@@ -310,7 +310,7 @@ def compare_decisions(recording: Recording, settings: Settings) -> Iterator[Deci
 
 
 class _AlternativeDecider:
-    """Decides with other settings, and remembers as a shadow does."""
+    """Decides with alternative settings, and updates memory like shadow mode."""
 
     def __init__(self, memory: LoopMemory, settings: Settings) -> None:
         self._settings = settings
@@ -318,11 +318,11 @@ class _AlternativeDecider:
         self._sight: shadow_actions.ActionBaseline | None = None
 
     def decide(self, step: RecordedStep) -> explain_context.ExplainContext:
-        seen, now_s, chosen = step.seen, step.now_s, self._settings
+        observation, now_s, settings = step.seen, step.now_s, self._settings
         memory = self._before if step.given.again else self._adopt_memory(step)
-        decision = decide(seen, memory, chosen, now_s)
+        decision = decide(observation, memory, settings, now_s)
         self._before, self._after = memory, shadow_mode.memory_without_plan(memory, decision)
-        return explain_context.ExplainContext(decision.evaluated, memory, chosen, now_s, decision)
+        return explain_context.ExplainContext(decision.evaluated, memory, settings, now_s, decision)
 
     def _adopt_memory(self, step: RecordedStep) -> LoopMemory:
         found = (
@@ -336,22 +336,22 @@ def _by_subject(at: explain_context.ExplainContext) -> dict[Hashable, cluster.Pl
     return dict(zip(map(_subject, at.decision.plan), cluster.explain_plan(at), strict=True))
 
 
-def _subject(one: plan.Instruction) -> Hashable:
-    """What makes two instructions the same, though one may come earlier or move other pods."""
-    match one:
+def _subject(instruction: plan.Instruction) -> Hashable:
+    """Return what identifies an instruction, regardless of its time or the pods it moves."""
+    match instruction:
         case plan.Resize():
-            return "Resize", one.group, one.to_size
+            return "Resize", instruction.group, instruction.to_size
         case plan.ReduceTarget():
-            return "ReduceTarget", one.group, one.by
+            return "ReduceTarget", instruction.group, instruction.by
         case plan.SetTaint() | plan.RemoveTaint():
-            return type(one).__name__, one.node, one.key
+            return type(instruction).__name__, instruction.node, instruction.key
         case plan.Drain() | plan.DeleteNode():
-            return type(one).__name__, one.node
-    return one
+            return type(instruction).__name__, instruction.node
+    return instruction
 
 
 def read_published_status(path: Path, at_s: float = float("inf")) -> PublishedStatus:
-    """How everything stood at that time; without one, at the end. InvalidInput if nothing was decided by then."""
+    """Return the published status at a time, by default at the end. InvalidInput before the first decision."""
     now_s, number = 0.0, find_decision_at(path, at_s)
     published = StatusPublisher(lambda: now_s, status_builder.PublisherInfo("recorded", path.name))
     for turn in replay_steps(Recording(path)):

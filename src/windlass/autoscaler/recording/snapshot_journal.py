@@ -1,7 +1,7 @@
 """Snapshot journal: a snapshot that logs its changes, and the codec of changes and whole snapshots.
 
-Rows of pods and nodes and the order of pods on a node decide ties, so a replay applies the same changes in the same
-order. Known pods are referred to by row.
+Ties are decided by the rows of pods and nodes and by the order of pods on a node, so a replay applies the same changes
+in the same order. Known pods are referred to by row.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from windlass.engine.snapshot.volume_usage import StorageFact
 
 @dataclass(frozen=True, slots=True)
 class NodePut:
-    """A node came, or changed."""
+    """A node was added or changed."""
 
     node: facts.Node
     before: facts.Node | None
@@ -28,22 +28,22 @@ class NodePut:
 
 @dataclass(frozen=True, slots=True)
 class NodeDeleted:
-    """A node went."""
+    """A node was deleted."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PodPut:
-    """A pod came, or changed: what it has for itself, if that is new, and the rest."""
+    """A pod was added or changed: its own fields, if changed, and its template."""
 
     row: int
-    """That it had before; -1 if it came."""
+    """Its previous row; -1 if it was added."""
     kind: int
-    """Its number among the kinds of the pod table."""
+    """Number of its template in the pod table."""
     own: OwnPodFields | None
     node: int | str
-    """The row of its node, the name of one that is not there, or "" while it waits."""
+    """Row of its node, the name of a missing node, or "" while pending."""
     deleted_s: float | None
     unschedulable_since_s: float | None
     health: facts.PodHealth = facts.PodHealth.READY
@@ -51,7 +51,7 @@ class PodPut:
 
 @dataclass(frozen=True, slots=True)
 class PodHealth:
-    """A pod became Ready, or is no longer."""
+    """A pod's readiness changed."""
 
     row: int
     health: facts.PodHealth
@@ -59,21 +59,21 @@ class PodHealth:
 
 @dataclass(frozen=True, slots=True)
 class PodDeleted:
-    """A pod went, or has finished."""
+    """A pod was deleted or has finished."""
 
     row: int
 
 
 @dataclass(frozen=True, slots=True)
 class NamespacesSet:
-    """All of them."""
+    """All namespaces."""
 
     found: tuple[facts.Namespace, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StorageChanged:
-    """Something about storage or devices came, changed or went."""
+    """A storage or DRA fact was added, changed or removed."""
 
     fact: volume_usage.StorageFact | dynamic_resources.DeviceFact
     is_gone: bool = False
@@ -83,7 +83,7 @@ SnapshotChange: TypeAlias = NodePut | NodeDeleted | PodPut | PodHealth | PodDele
 
 
 class ChangeLog:
-    """Changes since someone last asked. Until someone asks for the first time, none are kept."""
+    """Changes since the last call of `take`. Before the first call, none are kept."""
 
     def __init__(self) -> None:
         self._changes: list[SnapshotChange] = []
@@ -94,23 +94,23 @@ class ChangeLog:
             self._changes.append(change)
 
     def take(self) -> list[SnapshotChange]:
-        """What changed since the last time. From now on all is kept."""
+        """Return the changes since the last call, and keep changes from now on."""
         taken, self._changes, self._is_kept = self._changes, [], True
         return taken
 
     def close(self) -> None:
-        """Nobody will ask any more."""
+        """Stop keeping changes."""
         self._changes, self._is_kept = [], False
 
 
 class JournaledSnapshot(snapshot.Snapshot):
-    """A snapshot with notes."""
+    """A snapshot that logs its changes."""
 
     def __init__(self) -> None:
         super().__init__()
         self.change_log = ChangeLog()
         self.is_renumbered = False
-        """Were kinds numbered anew since a file began?"""
+        """Whether templates were renumbered since the file started."""
         self.storage = _JournaledStorage(self.change_log)
         self.devices.use_inventory(_JournaledInventory(self.change_log))
 
@@ -150,12 +150,12 @@ class JournaledSnapshot(snapshot.Snapshot):
             super().remove_pod(identity)
 
     def forget_unused(self) -> None:
-        """As ever. A recording names kinds by their numbers, which this changes: a new file must begin."""
+        """Forget unused shapes. Recordings refer to templates by number, which this changes: a new file must start."""
         super().forget_unused()
         self.is_renumbered = True
 
-    def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
-        listed = tuple(found)
+    def set_namespaces(self, namespaces: Iterable[facts.Namespace]) -> None:
+        listed = tuple(namespaces)
         self.change_log.add(NamespacesSet(listed))
         super().set_namespaces(listed)
 
@@ -193,18 +193,18 @@ class _JournaledStorage(volume_usage.StorageTable):
 
 
 SpecNumbers = dict[facts.PodSpec, int]
-"""Specs of pods that were written already, by number."""
+"""Numbers of pod specs that were written already."""
 
 
 def encode_change(change: SnapshotChange) -> value_codec.Plain:
-    """A list that begins with what happened."""
+    """Encode a change as a list that starts with its type."""
     match change:
         case NodePut(node, None):
             return ["node", value_codec.encode_value(node)]
         case NodePut(node, before):
             new, old = value_codec.encode_value(node), value_codec.encode_value(before)
             lost = [name for name in old if name not in new]
-            return ["change", node.name, {name: each for name, each in new.items() if old.get(name) != each}, lost]
+            return ["change", node.name, {name: item for name, item in new.items() if old.get(name) != item}, lost]
         case NodeDeleted(name):
             return ["no node", name]
         case PodPut(row, kind, own, node, deleted_s, since_s, facts.PodHealth.READY):
@@ -215,14 +215,14 @@ def encode_change(change: SnapshotChange) -> value_codec.Plain:
             return ["health", row, health.value]
         case PodDeleted(row):
             return ["no pod", row]
-        case NamespacesSet(found):
-            return ["namespaces", value_codec.encode_value(found)]
+        case NamespacesSet(namespaces):
+            return ["namespaces", value_codec.encode_value(namespaces)]
         case StorageChanged(fact, is_gone):
             return ["not stored" if is_gone else "stored", value_codec.encode_storage_fact(fact)]
 
 
 class ChangeApplier:
-    """Makes changes in a snapshot that has the same rows as the one where they were noted."""
+    """Applies changes to a snapshot that has the same rows as the one where they were logged."""
 
     def __init__(self, snapshot: Snapshot, specs: list[facts.PodSpec], kinds: list[pod_table.PodTemplateKey]) -> None:
         self.specs, self.kinds = specs, kinds
@@ -240,7 +240,7 @@ class ChangeApplier:
         }
 
     def add_specs(self, specs: value_codec.Plain, kinds: value_codec.Plain) -> None:
-        """Specs and kinds of pods that were never met before."""
+        """Add pod specs and templates that appear for the first time."""
         self.specs += [value_codec.decode_value(facts.PodSpec, spec) for spec in specs]
         self.kinds += [value_codec.decode_pod_template(kind, self.specs) for kind in kinds]
 
@@ -254,7 +254,7 @@ class ChangeApplier:
     def _change_node(self, name: str, new: dict[str, Any], lost: list[str]) -> None:
         table = self._snapshot.nodes
         before = value_codec.encode_value(table.facts[table.rows[name]])
-        self._put_node({**{field: each for field, each in before.items() if field not in lost}, **new})
+        self._put_node({**{field: item for field, item in before.items() if field not in lost}, **new})
 
     def _put_pod(
         self,
@@ -292,11 +292,11 @@ class ChangeApplier:
         return table.uids[row] or table.key(row)
 
     def _set_namespaces(self, found: value_codec.Plain) -> None:
-        self._snapshot.set_namespaces([value_codec.decode_value(facts.Namespace, one) for one in found])
+        self._snapshot.set_namespaces([value_codec.decode_value(facts.Namespace, item) for item in found])
 
 
 def encode_snapshot(snapshot: Snapshot, specs: SpecNumbers) -> value_codec.Plain:
-    """All of it. `specs` then knows the specs that were written."""
+    """Encode the whole snapshot. `specs` then has the numbers of the written specs."""
     table = snapshot.pods
     shapes = [snapshot.shapes[number] for number in range(len(snapshot.shapes))]
     return {
@@ -304,8 +304,13 @@ def encode_snapshot(snapshot: Snapshot, specs: SpecNumbers) -> value_codec.Plain
         "visible": sorted(snapshot.shapes.visible),
         "resources": list(snapshot.nodes.resources),
         "shapes": [
-            [one.profile.namespace, one.profile.labels, one.profile.terminating, specs.setdefault(one.spec, len(specs))]
-            for one in shapes
+            [
+                pod_shape.profile.namespace,
+                pod_shape.profile.labels,
+                pod_shape.profile.terminating,
+                specs.setdefault(pod_shape.spec, len(specs)),
+            ]
+            for pod_shape in shapes
         ],
         "kinds": [
             value_codec.encode_pod_template(kind, specs.setdefault(kind.spec, len(specs)))
@@ -321,7 +326,7 @@ def encode_snapshot(snapshot: Snapshot, specs: SpecNumbers) -> value_codec.Plain
 
 
 def decode_snapshot(plain: value_codec.Plain) -> tuple[Snapshot, list[facts.PodSpec], list[pod_table.PodTemplateKey]]:
-    """The snapshot again, and the specs and kinds that it was written with."""
+    """Decode a snapshot, and the specs and templates that it was written with."""
     snapshot = Snapshot(value_codec.decode_value(scheduler_releases.SchedulerRelease, plain.get("release", {})))
     specs = [value_codec.decode_value(facts.PodSpec, spec) for spec in plain["specs"]]
     kinds = [value_codec.decode_pod_template(kind, specs) for kind in plain["kinds"]]
@@ -366,17 +371,17 @@ def _encode_pods(snapshot: Snapshot) -> value_codec.Plain:
     }
 
 
-def _add_nodes(snapshot: Snapshot, found: Sequence[facts.Node], vacant: Sequence[int]) -> None:
-    """What a node that is gone had still counts where all that nodes have is summed up."""
+def _add_nodes(snapshot: Snapshot, nodes: Sequence[facts.Node], vacant: Sequence[int]) -> None:
+    """Resources of a deleted node still count in the sum of all nodes."""
     gone = set(vacant)
-    for row, node in enumerate(found):
+    for row, node in enumerate(nodes):
         snapshot.add_node(replace(node, name=_deleted_node_name(row)) if row in gone else node)
     for row in vacant:
         snapshot.remove_node(_deleted_node_name(row))
 
 
 def _deleted_node_name(row: int) -> str:
-    return f"gone from row {row}"  # no name of a node, and there may be another of its own name
+    return f"gone from row {row}"  # not a valid node name; another node of the original name may exist
 
 
 def _add_pods(snapshot: Snapshot, plain: value_codec.Plain, kinds: Sequence[pod_table.PodTemplateKey]) -> None:

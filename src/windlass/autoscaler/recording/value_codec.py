@@ -1,6 +1,6 @@
 """Value codec: the engine's values as msgpack-compatible plain values, and back.
 
-Sequences are written as changes against the previous one: unchanged runs, and members that changed or were added.
+Sequences are written as differences from the previous one: unchanged runs, and members that changed or were added.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from windlass.regexp import matcher
 T = TypeVar("T")
 
 Plain = Any
-"""None, numbers, texts, lists, and dicts of them."""
+"""None, numbers, strings, lists, and dicts of them."""
 
 _INSTRUCTION_TYPES = {kind.__name__: kind for kind in plan.Instruction.__args__}
 
@@ -37,15 +37,15 @@ _ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
 def encode_value(value: Any) -> Plain:
-    """Any value made of dataclasses, mappings, tuples, sets, enums, texts and numbers."""
+    """Encode a value made of dataclasses, mappings, tuples, sets, enums, strings and numbers."""
     kind = type(value)
     if kind in _ATOMS:
         return value
     if isinstance(value, tuple | list):
-        return [encode_value(each) for each in value]
+        return [encode_value(item) for item in value]
     if dataclasses.is_dataclass(kind):
         found = ((name, getattr(value, name), default) for name, default in _fields(kind))
-        return {name: encode_value(each) for name, each, default in found if not default(each)}
+        return {name: encode_value(entry) for name, entry, default in found if not default(entry)}
     if isinstance(value, Mapping):
         return {key: encode_value(each) for key, each in value.items()}
     if isinstance(value, frozenset):
@@ -57,7 +57,7 @@ def encode_value(value: Any) -> Plain:
 
 @cache
 def _fields(kind: type[Any]) -> tuple[tuple[str, Callable[[object], bool]], ...]:
-    """(name, has it its default?) of each field; those that a class derives for itself are left out."""
+    """Return (name, default) of each field, without derived fields."""
     return tuple((field.name, _default(field)) for field in dataclasses.fields(kind) if field.init)
 
 
@@ -71,27 +71,27 @@ def _default(field: "dataclasses.Field[Any]") -> Callable[[object], bool]:
 
 
 def decode_value(kind: type[T], plain: Plain) -> T:
-    """The value of that type that was spelled. `msgspec.ValidationError` if there is none."""
+    """Decode a value of a type. `msgspec.ValidationError` if it is invalid."""
     return msgspec.convert(plain, kind)
 
 
-# ── Of several types ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── Unions ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def encode_plan(ordered: plan.Plan) -> Plain:
-    return [[type(one).__name__, encode_value(one)] for one in ordered]
+    return [[type(instruction).__name__, encode_value(instruction)] for instruction in ordered]
 
 
 def decode_plan(plain: Plain) -> plan.Plan:
-    return tuple(decode_value(_INSTRUCTION_TYPES[name], one) for name, one in plain)
+    return tuple(decode_value(_INSTRUCTION_TYPES[name], item) for name, item in plain)
 
 
 def encode_failed(failed: Mapping[plan.Instruction, str]) -> Plain:
-    return [[type(one).__name__, encode_value(one), said] for one, said in failed.items()]
+    return [[type(instruction).__name__, encode_value(instruction), said] for instruction, said in failed.items()]
 
 
 def decode_failed(plain: Plain) -> dict[plan.Instruction, str]:
-    return {decode_value(_INSTRUCTION_TYPES[name], one): said for name, one, said in plain}
+    return {decode_value(_INSTRUCTION_TYPES[name], item): said for name, item, said in plain}
 
 
 def encode_storage_fact(fact: StorageFact | dynamic_resources.DeviceFact) -> Plain:
@@ -99,7 +99,7 @@ def encode_storage_fact(fact: StorageFact | dynamic_resources.DeviceFact) -> Pla
 
 
 def put_storage_fact(snapshot: Snapshot, plain: Plain) -> None:
-    """Something about storage or devices came, or changed."""
+    """Add or change a storage or DRA fact."""
     fact = _decode_storage_fact(plain)
     if isinstance(fact, dynamic_resources.DeviceFact):
         snapshot.devices.inventory.put(fact)
@@ -108,7 +108,7 @@ def put_storage_fact(snapshot: Snapshot, plain: Plain) -> None:
 
 
 def remove_storage_fact(snapshot: Snapshot, plain: Plain) -> None:
-    """Something about storage or devices went."""
+    """Remove a storage or DRA fact."""
     fact = _decode_storage_fact(plain)
     if isinstance(fact, dynamic_resources.DeviceFact):
         snapshot.devices.inventory.remove(fact)
@@ -131,7 +131,7 @@ def decode_rules(plain: Plain) -> tuple[priority.PriorityRule, ...]:
 
 
 def _decode_rule(rank: int, expression: str, flags: int | None = None) -> priority.PriorityRule:
-    """A rule. Older files give flags, and the expression as it was translated to Python's syntax."""
+    """Decode a rule. Older files contain flags, and the expression in Python's syntax."""
     if flags is not None:
         for python, go in _PYTHON_SYNTAX:
             expression = expression.replace(python, go)
@@ -140,13 +140,13 @@ def _decode_rule(rank: int, expression: str, flags: int | None = None) -> priori
 
 
 _PYTHON_SYNTAX = ((r"(?:\Z)", r"\z"), (r"(?!\b)", r"\B"), (r"\U0010ffff", r"\x{10FFFF}"))
-"""What older versions wrote into files and Go does not know."""
+"""Python regexp syntax of older files that Go does not have."""
 
 # ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def encode_pod_template(kind: pod_table.PodTemplateKey, spec: int) -> Plain:
-    """What pods of one template share, with the number of its spec."""
+    """Encode the shared fields of a pod template, with the number of its spec."""
     return {**encode_value(dataclasses.replace(kind, spec=_NO_SPEC)), "spec": spec}
 
 
@@ -161,7 +161,7 @@ def make_pod(
     deleted_s: float | None,
     unschedulable_since_s: float | None,
 ) -> facts.Pod:
-    """A pod of a kind."""
+    """Make a pod of a template."""
     name, uid, labels, created_s = own
     return facts.Pod(
         kind.namespace, name, uid, dict(zip(labels[::2], labels[1::2], strict=True)), dict(kind.annotations),
@@ -172,7 +172,7 @@ def make_pod(
 
 
 OwnPodFields = tuple[str, str, tuple[str, ...], float]
-"""What each pod has for itself: its name, its uid, its labels (key, value, key, value …), and when it was created."""
+"""Pod-specific fields: name, uid, labels (key, value, key, value …), and creation time."""
 
 _NO_SPEC = facts.PodSpec()
 
@@ -182,10 +182,13 @@ _EMPTY_SEARCH = hinting.HintingState()
 
 
 def encode_volatile(kept: loop_memory.VolatileMemory) -> Plain:
-    """All of it but a decision that stands: that is not recorded, so it must be dropped where this is read."""
+    """Encode the volatile memory except the cached decision, which readers of the file drop as well."""
     return {
         "templates": [[group, encode_value(template)] for group, template in kept.templates.items()],
-        "searches": [[one.pointer, one.hints.current, one.hints.old] for one in _searches(kept)],
+        "searches": [
+            [hinting_state.pointer, hinting_state.hints.current, hinting_state.hints.old]
+            for hinting_state in _searches(kept)
+        ],
         "learned_s": dict(kept.learned_s),
         "began_s": kept.began_s,
     }
@@ -202,7 +205,7 @@ def decode_volatile(plain: Plain) -> loop_memory.VolatileMemory:
 
 
 def _searches(kept: loop_memory.VolatileMemory) -> tuple[hinting.HintingState, ...]:
-    """In the order of their fields. Where none is booked, as in older files, there are two."""
+    """Return searches in the order of their fields; two without bookings, as in older files."""
     return (kept.pending, kept.removal, kept.booking) if kept.booking != _EMPTY_SEARCH else (kept.pending, kept.removal)
 
 
@@ -213,25 +216,25 @@ decode_durable = durable_memory.from_plain
 
 @dataclass(frozen=True, slots=True)
 class SequenceCodec(Generic[T]):
-    """What sequences of one kind are made of."""
+    """Codec of the members of a sequence."""
 
     key: Callable[[T], Hashable]
     spell: Callable[[T, T | None], Plain]
-    """A member, given the old one of its key."""
+    """Encode a member, given the old member of its key."""
     read: Callable[[Plain, T | None], T]
 
     def find_changes(self, old: Sequence[T], new: Sequence[T]) -> Plain | None:
-        """None if nothing changed."""
+        """Return the changes; None if there are none."""
         if old is new or old == new:
             return None
         return list(self._find_runs(old, new))
 
     def _find_runs(self, old: Sequence[T], new: Sequence[T]) -> Iterator[Plain]:
-        places = {self.key(one): place for place, one in enumerate(old)}
+        places = {self.key(item): place for place, item in enumerate(old)}
         run: list[int] | None = None
-        for one in new:
-            place = places.get(self.key(one))
-            if place is not None and (one is old[place] or one == old[place]):
+        for entry in new:
+            place = places.get(self.key(entry))
+            if place is not None and (entry is old[place] or entry == old[place]):
                 if run is not None and run[0] + run[1] == place:
                     run[1] += 1
                     continue
@@ -243,23 +246,23 @@ class SequenceCodec(Generic[T]):
                 yield run
                 run = None
             before = None if place is None else old[place]
-            yield {"": self.spell(one, before), "of": place} if before is not None else {"": self.spell(one, None)}
+            yield {"": self.spell(entry, before), "of": place} if before is not None else {"": self.spell(entry, None)}
         if run is not None:
             yield run
 
     def apply_changes(self, old: Sequence[T], changes: Plain) -> tuple[T, ...]:
-        """The new sequence."""
+        """Return the new sequence."""
         new: list[T] = []
-        for one in changes:
-            if isinstance(one, list):
-                new += old[one[0] : one[0] + one[1]]
+        for item in changes:
+            if isinstance(item, list):
+                new += old[item[0] : item[0] + item[1]]
             else:
-                new.append(self.read(one[""], old[one["of"]] if "of" in one else None))
+                new.append(self.read(item[""], old[item["of"]] if "of" in item else None))
         return tuple(new)
 
 
 def whole_member_codec(kind: type[T], key: Callable[[T], Hashable]) -> SequenceCodec[T]:
-    """Members that are spelled whole."""
+    """Return a codec that encodes members as a whole."""
     return SequenceCodec(key, lambda one, before: encode_value(one), lambda plain, before: decode_value(kind, plain))
 
 
@@ -291,7 +294,9 @@ BUFFER_POD_CODEC: SequenceCodec[BufferPods] = whole_member_codec(BufferPods, lam
 
 
 def _encode_group(group: node_groups.NodeGroup, before: node_groups.NodeGroup | None) -> Plain:
-    """Instances are many and change one by one; of all else, what is not as it was."""
+    """Encode a group: instances as differences, because they are many and change one by one; other fields if
+    changed.
+    """
     new = encode_value(group)
     new.pop("instances", None)
     if before is None:
