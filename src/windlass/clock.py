@@ -1,10 +1,10 @@
-"""The clock port: whoever needs the time or wants to wait asks a `Clock`, never the operating system.
+"""Clock port: the only source of time and sleeping.
 
-`Real` is the machine's. `Virtual` stands still while anything can run and jumps to the next thing due when nothing
-can, so that hours pass in milliseconds and every run is the same:
+`RealClock` is the machine's. `VirtualClock` stands still while tasks run and jumps to the next timer when all wait, so
+that hours of simulation take milliseconds and runs are reproducible:
 
-    clock = Virtual()
-    clock.run(scenario())     # its sleeps, and all timers of asyncio, cost nothing
+    clock = VirtualClock()
+    clock.run(scenario())     # sleeps and asyncio timers take no real time
 """
 
 import asyncio
@@ -18,25 +18,25 @@ T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
 _STALL_S = 10.0
-"""Real seconds that a virtual clock with nothing due waits for a thread or a socket before it gives up."""
+"""Real time that a virtual clock waits for a thread or socket if no timer is pending."""
 _THREAD_STALL_S = 300.0
-"""The same while a thread works for it: decisions on a busy machine take their time."""
+"""The same while an executor thread works: decisions take long on a busy machine."""
 
-# CLOCK_BOOTTIME goes on while the machine sleeps; a leader that slept must know that its lease ran out meanwhile.
+# CLOCK_BOOTTIME includes suspend: a leader that was suspended must see that its lease has expired.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class Clock(Protocol):
-    """What time it is, and how to let it pass."""
+    """Source of time, and sleep."""
 
     def now_s(self) -> float:
-        """Seconds since the epoch, as the wall clock has it: for people and API objects. It may be set back."""
+        """Wall clock: seconds since the epoch, for people and API objects. It may be set back."""
 
     def monotonic_s(self) -> float:
-        """Seconds since some fixed moment; never goes back. For everything that lasts or expires."""
+        """Monotonic clock, for durations and deadlines."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait. Zero or less lets others run."""
+        """Sleep; 0 or less yields to other tasks."""
 
 
 class RealClock:
@@ -53,7 +53,7 @@ class RealClock:
 
 
 class VirtualClock:
-    """A clock that jumps. Begins at `now_s` by the wall and at zero by the monotonic reading."""
+    """A virtual clock. The wall clock starts at `now_s`, the monotonic clock at 0."""
 
     def __init__(self, now_s: float = 0.0) -> None:
         self._elapsed_s = 0.0
@@ -66,21 +66,21 @@ class VirtualClock:
         return self._elapsed_s
 
     async def sleep(self, seconds: float) -> None:
-        """At least so long.
+        """Sleep at least this long.
 
-        asyncio wakes sleepers up to a billionth of a second early. Whoever then sleeps for the rest, while others have
-        something to do, would do so for ever if time stood still.
+        asyncio wakes sleepers up to a nanosecond early. Sleeping for the rest would then not advance virtual time, and
+        loop for ever.
         """
         until_s = self._elapsed_s + max(seconds, 0.0)
         await asyncio.sleep(max(seconds, 0.0))
         self._elapsed_s = max(self._elapsed_s, until_s)
 
     def set_wall(self, now_s: float) -> None:
-        """Someone corrects the wall clock, forward or back. Nothing that waits notices."""
+        """Set the wall clock forward or back. Timers are not affected."""
         self._wall_at_zero_s = now_s - self._elapsed_s
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end in virtual time. Sleeps and asyncio's timers all follow this clock."""
+        """Run a coroutine in virtual time: all sleeps and asyncio timers follow this clock."""
         with asyncio.Runner(loop_factory=lambda: _VirtualEventLoop(self)) as runner:
             return runner.run(main)
 
@@ -89,7 +89,7 @@ class VirtualClock:
 
 
 async def run_with_timeout(time: Clock, seconds: float, act: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives, if it does so in time by this clock; otherwise it is cancelled, and TimeoutError."""
+    """Await a coroutine with a timeout by this clock; TimeoutError if it expires."""
     acting = asyncio.ensure_future(act)
     waiting = asyncio.ensure_future(time.sleep(seconds))
     try:
@@ -104,7 +104,7 @@ async def run_with_timeout(time: Clock, seconds: float, act: Coroutine[Any, Any,
 
 
 class _VirtualEventLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time is a virtual clock's. Time stands still while an executor works for it."""
+    """An event loop on virtual time, which stands still while an executor works."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -124,9 +124,9 @@ class _VirtualEventLoop(asyncio.SelectorEventLoop):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Asked to wait, it looks for what is there already, and otherwise moves the clock instead.
+    """A selector that advances the virtual clock in place of waiting.
 
-    With work in a thread it really waits, for the thread to end: how far it is must not depend on the machine's load.
+    While a thread works it really waits, so that results do not depend on the machine's load.
     """
 
     def __init__(self, clock: VirtualClock) -> None:

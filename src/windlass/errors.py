@@ -1,41 +1,40 @@
-"""The one error tree.
+"""Error hierarchy.
 
-    WindlassError            anything this program says on purpose; the message is for the person who reads it
-    ├── InvalidObject        one Kubernetes object that cannot be used: which one, which field, what was found
-    └── InvalidInput         a file, a flag or a scenario that cannot be used
+    WindlassError            expected errors, with a message for the user
+    ├── InvalidObject        a Kubernetes object cannot be used: object, field, value
+    └── InvalidInput         a file, flag or scenario cannot be used
 
-Infeasible is not an error: a pod that fits nowhere is a verdict. An error that escapes the command line
-and is not a WindlassError is a bug of ours.
+An unschedulable pod is a verdict, not an error. Any other exception that leaves the command line is a bug.
 """
 
 from dataclasses import dataclass
 
 _LONGEST_FOUND = 2000
-"""Characters of a value that is quoted in an error."""
+"""Maximum length of a value quoted in an error."""
 
 
 class WindlassError(Exception):
-    """Base of everything windlass raises on purpose."""
+    """Base class of expected errors."""
 
 
 @dataclass
 class InvalidObject(WindlassError):
-    """One Kubernetes object cannot be used. The others go on without it."""
+    """A Kubernetes object cannot be used; others are unaffected."""
 
     kind: str
     name: str
     """`namespace/name`, or the bare name of a cluster-scoped object."""
     field: str
-    """Path within the object, as kubectl would print it: `spec.containers[0].resources.requests[cpu]`."""
+    """Path in the object, as kubectl prints it: `spec.containers[0].resources.requests[cpu]`."""
     found: object
     accepted: str
-    """What would have been accepted, in words."""
+    """Description of accepted values."""
 
     def __post_init__(self) -> None:
-        """Keep what was found only if it can be shown, compared and logged: objects may hold anything."""
+        """Keep the found value only if it can be compared and printed: objects may contain anything."""
         try:
             is_short = len(repr(self.found)) <= _LONGEST_FOUND
-        except Exception:  # thousands of digits, or of levels
+        except Exception:  # such as integers of thousands of digits, or deep nesting
             self.found = "something that cannot be shown"
         else:
             self.found = self.found if is_short else f"{repr(self.found)[:_LONGEST_FOUND]}…"
@@ -45,16 +44,16 @@ class InvalidObject(WindlassError):
 
 
 class InvalidInput(WindlassError):
-    """A file, a flag or a scenario cannot be used; the message names it and what is accepted."""
+    """A file, flag or scenario cannot be used; the message names it and the accepted values."""
 
 
 _LONGEST = 300
 
 
 def describe_error(error: BaseException) -> str:
-    """The message of an exception, shortened; one whose message cannot be made is no error of its own."""
+    """The message of an exception, shortened. An exception whose `__str__` fails is described by its type."""
     try:
-        said = str(error)
+        text = str(error)
     except Exception:
         return "its message cannot be shown"
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

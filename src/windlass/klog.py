@@ -15,41 +15,41 @@ from windlass import errors
 
 
 def verbosity_level(verbosity: int) -> int:
-    """The logging level at which `-v=verbosity` speaks."""
+    """The logging level of `-v`."""
     return max(logging.INFO - verbosity, 1)
 
 
 _MOST_REMEMBERED = 4096
-"""Objects and versions that are remembered as logged; the oldest are forgotten first, and may be logged again."""
+"""Maximum remembered objects and versions; older ones may be logged again."""
 
 _log = logging.getLogger(__name__)
 
 
 class ErrorPlace(enum.StrEnum):
-    """Where an exception was met; the values of the label `place`."""
+    """Where an exception was caught; values of the label `place`."""
 
     INFORMER = "informer"
     """Decoding or storing an object that the API server sent."""
     REPORTER = "reporter"
-    """Metrics, events, the status, and what is published. What ended is begun again."""
+    """Metrics, events, status and status API; the task is restarted."""
     WEBHOOK = "webhook"
-    """Judging an object before it is stored."""
+    """Admission of an object."""
     DECISION = "decision"
-    """Evaluating an object in a loop; the rest is decided without it."""
+    """Evaluation of an object in a loop; the decision is made without it."""
     DRAIN = "drain"
-    """The next step of a node on its way out; it waits, the others go on."""
+    """The next step of a node's drain; it waits, others continue."""
     PROVIDER = "provider"
-    """Reading a node group, or a Machine of it; the group is left alone."""
+    """Reading a node group or one of its Machines; the group is held."""
     RECORDER = "recorder"
-    """Writing down a decision; a new recording begins with one of the next."""
+    """Recording a decision; a new recording starts with a later one."""
     EXPLAIN = "explain"
-    """An answer to somebody who asked."""
+    """Answering an explain request."""
     WORKLOAD_CLUSTER = "workload_cluster"
-    """Reading the kubeconfig of a workload cluster, or connecting to it."""
+    """Reading a workload cluster's kubeconfig, or connecting to it."""
 
 
 class UnexpectedErrors:
-    """What was met so far. Safe to use from several threads."""
+    """Counts of unexpected errors. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class UnexpectedErrors:
         self._logged: dict[tuple[ErrorPlace, str, str], None] = {}
 
     def report(self, place: ErrorPlace, subject: str, version: str, error: BaseException) -> None:
-        """Count it; log it with its traceback if that was not done yet for this subject and version of it."""
+        """Count an error; log it with traceback once per subject and version."""
         key = (place, subject, version)
         with self._lock:
             self._counts[place] += 1
@@ -73,13 +73,13 @@ class UnexpectedErrors:
             )  # fmt: skip
 
     def counts(self) -> Mapping[ErrorPlace, int]:
-        """How many were met, by place; of every place, also where there were none."""
+        """Counts by place; every place is included."""
         with self._lock:
             return {place: self._counts[place] for place in ErrorPlace}
 
 
 UNEXPECTED_ERRORS = UnexpectedErrors()
-"""Of this process."""
+"""The counter of this process."""
 
 report_error = UNEXPECTED_ERRORS.report
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 NANO = 10**9
 
 MILLI = 10**6
-"""Nano-units in a milli-unit."""
+"""Nano-units per milli-unit."""
 
 INT64_MAX = 2**63 - 1
 
@@ -27,12 +27,12 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 _LARGEST_EXPONENT = 10_000
-"""Exponents are kept within this: no resource is that large, and a power of ten must not fill the memory."""
+"""Exponents are clamped to this, above any real amount: a power of ten must not exhaust memory."""
 
 _LARGEST_NANO = INT64_MAX * NANO
 
 _MOST_DIGITS = 1000
-"""Digits beyond these count by how many they are: Python refuses to read thousands of them."""
+"""Digits beyond these only scale the number: Python rejects integers of thousands of digits."""
 
 _PRINTED_AT_ONCE = 10**_MOST_DIGITS
 
@@ -41,7 +41,7 @@ ACCEPTED_QUANTITY = "a quantity such as 500m, 2, 1.5Gi or 1e3"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An exact amount. Equal amounts are equal however they are spelled; the spelling's family is kept for printing."""
+    """An exact amount. Amounts compare by value; the suffix family is kept for printing."""
 
     nano: int
     family: str = field(default="decimal", compare=False)
@@ -59,7 +59,7 @@ class Quantity:
         return _within_int64(_divide_away_from_zero(self.nano, MILLI))
 
     def __str__(self) -> str:
-        """The canonical form: no fraction, the largest suffix that loses nothing."""
+        """The canonical form: no fraction, and the largest suffix without loss."""
         if not self.nano:
             return "0"
         whole, fraction = divmod(self.nano, NANO)
@@ -73,7 +73,7 @@ class Quantity:
 
 @functools.lru_cache(maxsize=65536)
 def parse_quantity(text: str) -> Quantity:
-    """The quantity that a string spells. ValueError if it spells none."""
+    """Parse a quantity. ValueError if it is malformed."""
     match = _NUMBER.fullmatch(text)
     if match is None or not text:
         raise ValueError(f"{text!r} is not a quantity")
@@ -81,7 +81,7 @@ def parse_quantity(text: str) -> Quantity:
     fraction = fraction or ""
     digits, dropped = _read_digits(whole + fraction)
     if suffix in _BINARY:
-        # Very large and very small suffixes alone make Kubernetes insist on a digit.
+        # only with these suffixes does Kubernetes require a digit
         if suffix in ("Pi", "Ei") and not whole + fraction:
             raise ValueError(f"{text!r} is not a quantity: it has no digit")
         nano = min(_round_up(digits * 2 ** _BINARY[suffix], 9 - len(fraction) + dropped), INT64_MAX * NANO)
@@ -95,7 +95,7 @@ def parse_quantity(text: str) -> Quantity:
 
 
 def read_quantity(value: object) -> Quantity:
-    """The quantity that a JSON value stands for: a string, a number, or null, which is zero."""
+    """The quantity of a JSON value: a string, a number, or null for zero."""
     if value is None:
         return ZERO
     if isinstance(value, str):
@@ -106,14 +106,14 @@ def read_quantity(value: object) -> Quantity:
 
 
 def saturate_int64(amount: Quantity) -> Quantity:
-    """The amount, at most as large as Quantity.Value() can tell it: no integer grows beyond 28 digits from here on."""
+    """The amount clamped to what Quantity.Value() returns, so that sums stay small."""
     if -_LARGEST_NANO <= amount.nano <= _LARGEST_NANO:
         return amount
     return Quantity(_LARGEST_NANO if amount.nano > 0 else -_LARGEST_NANO, amount.family)
 
 
 def _read_digits(text: str) -> tuple[int, int]:
-    """The number that digits spell, and how many of its last digits were dropped: of a long one, all but the first."""
+    """The number of the leading digits, and how many digits were dropped."""
     if len(text) <= _MOST_DIGITS:
         return int(text or "0"), 0
     significant = text.lstrip("0")

@@ -122,10 +122,10 @@ def gate_has_effect(gate: str, release: SchedulerRelease) -> bool:
     return known is not None and release.version not in known.locked | known.unknown
 
 
-def release_differences(one: SchedulerRelease, other: SchedulerRelease) -> list[str]:
+def release_differences(scheduler_release: SchedulerRelease, other: SchedulerRelease) -> list[str]:
     """Names of the fields in which two releases differ, but for the version."""
     names = [field.name for field in fields(SchedulerRelease) if field.name != "version"]
-    return [name for name in names if getattr(one, name) != getattr(other, name)]
+    return [name for name in names if getattr(scheduler_release, name) != getattr(other, name)]
 
 
 def parse_version(text: str) -> tuple[int, int] | None:

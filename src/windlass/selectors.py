@@ -1,25 +1,25 @@
 """Label and node selectors as immutable values, and their validation.
 
 A `Requirement` is one line of a selector; a `LabelSelector` requires all of them, a `NodeSelector` any of its terms.
-Equal selectors are equal values, so they are interned once and evaluated once for all equal label sets.
-Validation errors have the words of apimachinery (`labels.NewRequirement`, `field.Invalid`): people search for them
-and tools compare them.
+Equal selectors are equal values, so that they are interned and evaluated once for equal label sets. Error messages are
+those of apimachinery (`labels.NewRequirement`, `field.Invalid`).
 """
 
 import enum
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from windlass import label_syntax
 
 _INT64 = range(-(2**63), 2**63)
 
 _MOST_DIGITS = 19
-"""Of an int64, leading zeros aside."""
+"""Maximum digits of an int64 without leading zeros."""
 
 
 class Operator(enum.StrEnum):
-    """How a requirement compares. `Gt` and `Lt` exist for nodes only."""
+    """Operator of a requirement. `Gt` and `Lt` exist for nodes only."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -31,14 +31,14 @@ class Operator(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One key and what its value must be. `values` are sorted, so that equal requirements compare equal."""
+    """A key and its accepted values, sorted so that equal requirements compare equal."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def accepts(self, value: str | None) -> bool:
-        """Does a label with this value satisfy the requirement? `None` means that the label is absent."""
+        """True if a label with this value satisfies the requirement. None: the label is absent."""
         match self.operator:
             case Operator.IN:
                 return value is not None and value in self.values
@@ -60,13 +60,13 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements must hold. Without any, everything is selected."""
+    """All requirements must hold. An empty selector selects everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     @classmethod
     def of(cls, requirements: Iterable[Requirement]) -> "LabelSelector":
-        """The selector with these requirements, each once and in order, so that equal selectors compare equal."""
+        """A selector of distinct, sorted requirements, so that equal selectors compare equal."""
         return cls(sort_requirements(requirements))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -74,22 +74,22 @@ class LabelSelector:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The label keys that this selector can see."""
+        """The label keys that the selector depends on."""
         return frozenset(requirement.key for requirement in self.requirements)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorTerm:
-    """Expressions on labels and on fields (`metadata.name` alone); all must hold. An empty term matches no node."""
+    """Expressions on labels and fields (`metadata.name`); all must hold. An empty term matches no node."""
 
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
     is_invalid: bool = False
-    """It cannot be parsed, so that it matches no node. kube-scheduler looks at the names in its fields all the same."""
+    """The term cannot be parsed and matches no node. kube-scheduler still uses the node names in its fields."""
 
     @property
     def is_empty(self) -> bool:
-        """Does it match no node, whatever its labels?"""
+        """True if it matches no node, whatever its labels."""
         return self.is_invalid or not (self.expressions or self.fields)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
@@ -100,7 +100,7 @@ class NodeSelectorTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelector:
-    """Any of its terms must match. Without terms, no node is selected."""
+    """Any term must match. Without terms, no node is selected."""
 
     terms: tuple[NodeSelectorTerm, ...] = ()
 
@@ -109,12 +109,12 @@ class NodeSelector:
 
 
 def sort_requirements(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
-    """Each requirement once, by key, operator and values."""
+    """Distinct requirements, sorted by key, operator and values."""
     return tuple(sorted(set(requirements), key=lambda r: (r.key, r.operator, r.values)))
 
 
 def explain_invalid_values(operator: Operator, values: tuple[str, ...]) -> str:
-    """What values the operator accepts, if not these; empty if these will do."""
+    """The values that the operator accepts, if these are invalid; empty if they are valid."""
     match operator:
         case Operator.IN | Operator.NOT_IN:
             return "" if values else f"at least one value for {operator}"
@@ -125,14 +125,14 @@ def explain_invalid_values(operator: Operator, values: tuple[str, ...]) -> str:
 
 
 def parse_int64(text: str | None) -> int | None:
-    """The integer that Go's ParseInt(text, 10, 64) reads, or None: `4.5`, ` 4`, `1_000` and 2^63 are not read."""
+    """Parse an integer as Go's ParseInt(text, 10, 64): `4.5`, ` 4`, `1_000` and 2^63 give None."""
     if text is None:
         return None
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         return None
     if len(digits) > _MOST_DIGITS and len(digits.lstrip("0")) > _MOST_DIGITS:
-        return None  # Python refuses to read thousands of digits, with an error of its own
+        return None  # Python raises for thousands of digits
     number = int(digits[-_MOST_DIGITS:]) * (-1 if text[:1] == "-" else 1)
     return number if number in _INT64 else None
 
@@ -146,37 +146,18 @@ _OPERATORS_BY_NAME = {
     "DoesNotExist": Operator.DOES_NOT_EXIST,
 }
 
-_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-
-_NAME_RULE = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
-)
-
-_NAME_BYTES = 63
-
-_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-
-_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
-
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    "and must start and end with an alphanumeric character"
-)
-
-_SUBDOMAIN_BYTES = 253
-
 _ESCAPES = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
 }  # fmt: skip
 
 
 class InvalidLabelSelector(ValueError):
-    """A selector that the API's own rules refuse; the message is theirs."""
+    """A selector that the API rejects, with its message."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchExpression:
-    """A requirement as it was written, operator and all."""
+    """A requirement as written in the object."""
 
     key: str
     operator: str
@@ -185,26 +166,27 @@ class MatchExpression:
 
 @dataclass(frozen=True, slots=True)
 class UnparsedLabelSelector:
-    """A label selector as it was written."""
+    """A label selector as written in the object."""
 
     match_labels: Mapping[str, str] = field(default_factory=dict)
     match_expressions: tuple[MatchExpression, ...] = ()
 
     def __str__(self) -> str:
-        """As Go prints it in JSON: keys of labels sorted, empty parts left out."""
+        """JSON as Go prints it: sorted label keys, without empty parts."""
         parts: dict[str, object] = {}
         if self.match_labels:
             parts["matchLabels"] = dict(sorted(self.match_labels.items()))
         if self.match_expressions:
             parts["matchExpressions"] = [
-                {"key": one.key, "operator": one.operator} | ({"values": list(one.values)} if one.values else {})
-                for one in self.match_expressions
+                {"key": match_expression.key, "operator": match_expression.operator}
+                | ({"values": list(match_expression.values)} if match_expression.values else {})
+                for match_expression in self.match_expressions
             ]
         return _print_json(parts)
 
 
 def parse_label_selector(written: UnparsedLabelSelector) -> LabelSelector:
-    """The selector that was meant. BadSelector names what is wrong first, labels by key before expressions."""
+    """Parse a selector. InvalidLabelSelector names the first error; labels come before expressions."""
     requirements = []
     for key, value in sorted(written.match_labels.items()):
         _raise_errors(key, Operator.IN, (value,))
@@ -224,44 +206,46 @@ def _raise_errors(key: str, operator: Operator, values: Sequence[str]) -> None:
 
 
 def validate_requirement(key: str, operator: Operator, values: Sequence[str], at: str = "") -> list[str]:
-    """What labels.NewRequirement of apimachinery finds wrong with a requirement, in its words; empty if nothing is.
+    """Errors of labels.NewRequirement; empty if the requirement is valid.
 
-    `at` is the path of the requirement, where the caller of NewRequirement gives one.
+    `at` is the path of the requirement, if the caller of NewRequirement passes one.
     """
     prefix = f"{at}." if at else ""
     faults = [
-        f"{prefix}key: Invalid value: {go_quote(key)}: {'; '.join(wrong)}" for wrong in [_check_key(key)] if wrong
+        f"{prefix}key: Invalid value: {go_quote(key)}: {'; '.join(wrong)}"
+        for wrong in [label_syntax.check_qualified_name(key)]
+        if wrong
     ]
     faults += [f"{prefix}{fault}" for fault in _check_values(operator, values)]
     for position, value in enumerate(values):
-        if wrong := _check_value(value):
+        if wrong := label_syntax.check_label_value(value):
             faults.append(f"{prefix}values[{position}][{key}]: Invalid value: {go_quote(value)}: {'; '.join(wrong)}")
     return faults
 
 
 def join_errors(faults: Iterable[str]) -> str:
-    """Faults as an aggregate error prints them: each once, in brackets if there are several."""
+    """Errors as an aggregate error prints them: distinct, several in brackets."""
     distinct = list(dict.fromkeys(faults))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def unknown_operator_error(operator: str) -> str:
-    """What metav1.LabelSelectorAsSelector says of an operator that label selectors do not have."""
+    """The error of metav1.LabelSelectorAsSelector for an unknown operator."""
     return f"{go_quote(operator)} is not a valid label selector operator"
 
 
 def not_supported_error(at: str, value: str, supported: Iterable[str]) -> str:
-    """What field.NotSupported of apimachinery says."""
+    """The message of field.NotSupported."""
     return f"{at}: Unsupported value: {go_quote(value)}: supported values: {', '.join(map(go_quote, supported))}"
 
 
-def invalid_error(at: str, value: object, why: str) -> str:
-    """What field.Invalid of apimachinery says of a value that it prints as JSON."""
-    return f"{at}: Invalid value: {_print_json(value)}: {why}"
+def invalid_error(at: str, value: object, reason: str) -> str:
+    """The message of field.Invalid, with the value as JSON."""
+    return f"{at}: Invalid value: {_print_json(value)}: {reason}"
 
 
 def _check_values(operator: Operator, values: Sequence[str]) -> list[str]:
-    """The number of values, and of `Gt` and `Lt` the values."""
+    """Errors of the number of values, and of the values of `Gt` and `Lt`."""
     match operator:
         case Operator.IN | Operator.NOT_IN:
             if not values:
@@ -286,54 +270,8 @@ def _check_integers(values: Sequence[str]) -> list[str]:
     ]
 
 
-def _check_key(key: str) -> list[str]:
-    """What is wrong with a label key: a name, or a DNS subdomain, a slash and a name."""
-    if key.count("/") > 1:
-        suffix = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a valid label key {_name_error()}{suffix}"]
-    prefix, slash, name = key.rpartition("/")
-    faults = [f"prefix part {fault}" for fault in _check_prefix(prefix)] if slash else []
-    if not name:
-        faults.append("name part must be non-empty")
-    elif len(name.encode()) > _NAME_BYTES:
-        faults.append(f"name part must be no more than {_NAME_BYTES} bytes")
-    if not re.fullmatch(_NAME, name):
-        faults.append(f"name part {_name_error()}")
-    return faults
-
-
-def _check_prefix(prefix: str) -> list[str]:
-    if not prefix:
-        return ["must be non-empty"]
-    faults = []
-    if len(prefix.encode()) > _SUBDOMAIN_BYTES:
-        faults.append(f"must be no more than {_SUBDOMAIN_BYTES} bytes")
-    if not re.fullmatch(_SUBDOMAIN, prefix):
-        faults.append(_regex_error(_SUBDOMAIN_RULE, _SUBDOMAIN, "example.com"))
-    return faults
-
-
-def _check_value(value: str) -> list[str]:
-    faults = []
-    if len(value.encode()) > _NAME_BYTES:
-        faults.append(f"must be no more than {_NAME_BYTES} bytes")
-    if value and not re.fullmatch(_NAME, value):
-        rule = _NAME_RULE.replace("must", "a valid label must be an empty string or", 1)
-        faults.append(_regex_error(rule, f"({_NAME})?", "MyValue", "my_value", "12345"))
-    return faults
-
-
-def _name_error() -> str:
-    return _regex_error(_NAME_RULE, _NAME, "MyName", "my.name", "123-abc")
-
-
-def _regex_error(rule: str, pattern: str, *examples: str) -> str:
-    listed = " or ".join(f"'{example}', " for example in examples)
-    return f"{rule} (e.g. {listed}regex used for validation is '{pattern}')"
-
-
 def go_quote(text: str) -> str:
-    """As Go's %q prints it."""
+    """A string as Go's %q prints it."""
     return f'"{"".join(_ESCAPES.get(character) or _escape(character) for character in text)}"'
 
 
@@ -347,6 +285,6 @@ def _escape(character: str) -> str:
 
 
 def _print_json(value: object) -> str:
-    """As Go prints it: no spaces, and nothing that a browser could take for a tag."""
+    """JSON as Go prints it: no spaces, HTML characters escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

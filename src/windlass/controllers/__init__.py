@@ -1,13 +1,10 @@
-"""Controllers: small programs that each keep one kind of object as it should be.
+"""Controllers: one package per reconciled kind, run together by `windlass operator`.
 
-    observe   what the informers hold, as facts                     no waiting
-    decide    facts in, a plan out                                  pure: no clock, no I/O, no client
-    act       the plan, carried out                                 failures come back as facts of the next pass
-    report    status, events and metrics, from the plan             pure but for the writing
-    controller  which changes wake which object, and nothing else
+    model       facts that a reconcile reads, the plan that it returns, settings and names; values only
+    reconcile   facts in, a plan out: pure, without clock, I/O or client
+    controller  watches and indexes, executes the plan, writes status, events and metrics
+    webhook     defaulting and validation for admission, where there is any
 
-Lives here: one room per controller, and the frame that they all stand in (`following`, `controller`, `metrics`,
-`operator`). Controllers are independent of each other: they meet only through API objects, so any of them may run
-alone. What two of them share and the frame does not is a room below them (`worker_pools`: static and autoscaled pools).
-`machine_pool` is the room to imitate.
+`controller_runtime` is the frame: informers, work queue, reconcile loop. Controllers are independent of each other
+and meet only through API objects. `lattice` is the smallest, `machine_pool` the most complete example.
 """

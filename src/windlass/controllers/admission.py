@@ -18,38 +18,38 @@ Json = dict[str, Any]
 
 _API_VERSION = "admission.k8s.io/v1"
 _UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([A-Za-z0-9-]{1,64})"')
-"""API servers write it first; further on someone else's object may have one."""
+"""The uid of the request. kube-apiserver writes it first; a later match could be the uid of a nested object."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """What someone wants to store."""
+    """An admission request: the object to be stored and the stored one."""
 
     operation: str
     """CREATE, UPDATE or DELETE."""
     object: Mapping[str, Any]
-    """As it would be stored; empty if it is to be deleted."""
+    """The object after the operation; empty for DELETE."""
     old_object: Mapping[str, Any] | None = None
-    """As it is stored, if it is."""
+    """The stored object; None for CREATE."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """What is thought of it."""
+    """The response of a webhook handler."""
 
     denial: str = ""
-    """Why it may not be stored; empty if it may."""
+    """Message of the denial; empty if the request is allowed."""
     warnings: tuple[str, ...] = ()
-    """What is told to whoever asked, in any case."""
+    """Warnings for the client, sent with allowed and denied requests."""
     mutated: Mapping[str, Any] | None = None
-    """What is to be stored in its place; None: what was asked for."""
+    """The mutated object; None if the handler changes nothing."""
 
 
 Webhook = Callable[[AdmissionRequest], AdmissionResponse]
 
 
 def handle_review(body: bytes, hook: Webhook) -> bytes:
-    """InvalidInput if it is no AdmissionReview."""
+    """Answer an AdmissionReview. InvalidInput if the body is not one."""
     try:
         request = msgspec.json.decode(body)["request"]
         asked = AdmissionRequest(request["operation"], request.get("object") or {}, request.get("oldObject"))
@@ -59,16 +59,16 @@ def handle_review(body: bytes, hook: Webhook) -> bytes:
     return _encode_review({"uid": uid, **_encode_response(asked, hook(asked))})
 
 
-def deny_review(beginning: bytes, why: str) -> bytes | None:
-    """A denial of what cannot be judged, from the beginning of an AdmissionReview; None if that names no request.
+def deny_review(beginning: bytes, reason: str) -> bytes | None:
+    """A denial for a review that cannot be decoded; None if its uid cannot be found.
 
-    An error of ours would let it pass: the API server takes it for a webhook that is down, and policies may say Ignore.
+    An HTTP error would count as an unavailable webhook, and with failurePolicy Ignore the request would be allowed.
     """
     uid = _UID.search(beginning)
     if uid is None:
         return None
     return _encode_review(
-        {"uid": uid[1].decode(), **_encode_response(AdmissionRequest("", {}), AdmissionResponse(why))}
+        {"uid": uid[1].decode(), **_encode_response(AdmissionRequest("", {}), AdmissionResponse(reason))}
     )
 
 
@@ -88,7 +88,7 @@ def _encode_response(asked: AdmissionRequest, answer: AdmissionResponse) -> Json
 
 
 def json_patch(before: Mapping[str, Any], after: Mapping[str, Any], path: str = "") -> Iterator[Json]:
-    """The JSON patch that makes one of the other. Lists are replaced whole."""
+    """The JSON patch (RFC 6902) from `before` to `after`. Lists are replaced whole."""
     for name in before:
         if name not in after:
             yield {"op": "remove", "path": f"{path}/{_escape_pointer(name)}"}

@@ -11,28 +11,28 @@ from windlass import errors
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something to tell."""
+    """An event to record about the reconciled object."""
 
     type: str
     """`Normal` or `Warning`."""
     reason: str
     message: str
     action: str = ""
-    """What was being done; empty where nobody asks for it."""
+    """The `action` field of the event; empty if the event has none."""
 
 
 class Controller(Protocol):
-    """Keeps one kind of object as it should be."""
+    """A controller of the operator: reconciles the objects of one kind."""
 
     name: str
-    """As it is spelled in `--controllers`."""
+    """The name in `--controllers`."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
 
     def check_ready(self) -> str:
-        """Why it does not know what is the case; empty if it does."""
+        """Readiness: the reason why a watch is not in sync; empty if the controller is ready."""
 
 
 class RequeueError(errors.WindlassError):
-    """An object is not as it should be, and cannot be made so now: looked at again later, and later each time."""
+    """The reconcile failed: the work queue retries the key with backoff."""

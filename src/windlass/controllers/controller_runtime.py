@@ -37,7 +37,7 @@ _BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10
 
 
 class ControllerMetrics:
-    """The measures of all controllers of a process."""
+    """Prometheus metrics of all controllers of a process."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
         self.registry = registry
@@ -63,12 +63,12 @@ class ControllerMetrics:
         )
 
     def track_queue(self, controller: str, queue: workqueue.WorkQueue[str]) -> None:
-        """Show how many keys wait."""
+        """Export the depth of a controller's work queue."""
         self._queue_depth.labels(controller).set_function(lambda: len(queue))
 
     @contextlib.contextmanager
     def observe_reconcile(self, controller: str) -> Iterator[None]:
-        """Count and time what is done in here."""
+        """Count and time one reconcile; an exception counts as an error."""
         since_s = time.perf_counter()
         result = "error"
         try:
@@ -81,7 +81,7 @@ class ControllerMetrics:
 
 @dataclass(frozen=True, slots=True)
 class LeaseSettings:
-    """Where the lease is, and how long it lasts."""
+    """Namespace, name and timing of the operator's Lease."""
 
     namespace: str = "windlass-system"
     name: str = "windlass-operator"
@@ -90,21 +90,21 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """Where controllers work."""
+    """What controllers of one process share: API client, metrics, leader election."""
 
     api: client.Client
     metrics: ControllerMetrics
     namespace: str = ""
-    """The one namespace they look at; empty is all of them."""
+    """The watched namespace; empty for all namespaces."""
     workers: int = 1
-    """Objects of one controller that are reconciled at the same time."""
+    """Concurrent reconciles per controller."""
     election: leader_election.LeaderElector | None = None
-    """Decides which of several processes works here; None: there is but one."""
+    """Leader election of the process; None if it runs as a single replica."""
     event_window_s: float = events.WINDOW_S
-    """How long controllers that say the same at every pass write it once."""
+    """Window in which repeated equal events are written once."""
 
     def fence(self, server: transport.Transport) -> transport.Transport:
-        """A server to which nothing is written by a process that does not lead. `api` writes to one like that."""
+        """A transport that rejects writes while this process is not the leader. `api` uses such a transport."""
         return leader_election.fence_writes(server, self.election)
 
 
@@ -119,9 +119,9 @@ def new_controller_context(
     workers: int = 1,
     event_window_s: float = events.WINDOW_S,
 ) -> ControllerContext:
-    """A site on a server. With a lease nothing is written to it but by the lease's holder.
+    """Build the context for a server. With a lease, only the lease holder writes.
 
-    The lease has a client of its own: its renewal never waits for others to write.
+    Leader election has its own client, so that its rate limiter never delays the renewal of the lease.
     """
     election = None
     if lease is not None:
@@ -134,26 +134,26 @@ def new_controller_context(
 T = TypeVar("T")
 
 MapFunc = Callable[[T], Iterable[str]]
-"""The keys of the objects that a change of this one concerns."""
+"""Maps an object to the keys to reconcile, as controller-runtime's MapFunc."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedResource(Generic[T]):
-    """A resource that is followed: what is known of it, and how well."""
+    """A watched resource: its informer and the store that the informer fills."""
 
     store: store.Store[T]
     informer: informers.Informer[T]
     task: asyncio.Task[None] | None = None
-    """What keeps it current, if the controller ran already when it began to be followed."""
+    """The informer's task, if the watch was started while the controller was running."""
 
     def stop(self) -> None:
-        """Follow it no longer, if it is not required: what is known of it stays as it is, and wakes nobody."""
+        """Stop the informer of an optional watch. The store keeps its objects and enqueues nothing."""
         if self.task is not None:
             self.task.cancel()
 
     @property
     def sync_error(self) -> str:
-        """Why what is known may be out of date; empty if it is not."""
+        """Why the store may be outdated; empty if it is current."""
         name = self.informer.resource.plural
         if self.informer.last_error is not None:
             return f"{name}: {self.informer.last_error}"
@@ -161,7 +161,7 @@ class WatchedResource(Generic[T]):
 
 
 class InformerSet:
-    """What a controller looks at, while it runs."""
+    """The informers of one controller."""
 
     def __init__(self, queue: workqueue.WorkQueue[str], settings: reflector.ReflectorSettings | None = None) -> None:
         self._queue = queue
@@ -181,10 +181,10 @@ class InformerSet:
         sees: Callable[[T], object] | None = None,
         required: bool = True,
     ) -> WatchedResource[T]:
-        """Keep a resource at hand. A change wakes the keys that the object had before it and has after it.
+        """Watch a resource. A change enqueues the keys of the object before and after the change.
 
-        `sees` is what of an object matters: a change of anything else becomes known, and wakes nobody.
-        Nothing is reconciled before what is required is known; a hint that only makes things quicker is not.
+        `sees` selects the relevant fields: an update that leaves them equal updates the store and enqueues nothing. No
+        key is reconciled before all `required` informers have synced.
         """
         held: store.Store[T] = store.Store(indexes, [_EnqueueHandler(self._queue, keys, sees)])
         informer = informers.Informer(api, resource, held, selection, self._settings)
@@ -194,7 +194,7 @@ class InformerSet:
         return followed
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
-        """Do something beside, until the controller ends. None: it does not run yet, and begins with it."""
+        """Run a coroutine until the controller ends. None if the controller has not started: it is started with it."""
         if self._group is None:
             self._pending_tasks.append(work)
             return None
@@ -202,13 +202,13 @@ class InformerSet:
 
     @property
     def sync_error(self) -> str:
-        """What of all this is out of date; empty if nothing is, or if nobody asked for it yet."""
+        """Why stores may be outdated; empty if all are current or if the controller does not run."""
         if self._group is None:
             return ""
-        return "; ".join(complaint for each in self._watched if (complaint := each.sync_error))
+        return "; ".join(complaint for watched_resource in self._watched if (complaint := watched_resource.sync_error))
 
     async def run(self, reconcile: Callable[[str], Coroutine[Any, Any, float | None]], workers: int = 1) -> None:
-        """Follow, and reconcile what is woken, until cancelled. Nothing is reconciled before all is known."""
+        """Run informers, and reconcile queued keys after all required informers have synced, until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             known = list(self._watched)
@@ -220,14 +220,14 @@ class InformerSet:
             await workqueue.run_workers(self._queue, reconcile, workers)
 
     def close(self) -> None:
-        """Let go of what never began."""
+        """Close coroutines that were never started."""
         for work in self._pending_tasks:
             work.close()
         self._pending_tasks.clear()
 
 
 class _EnqueueHandler(Generic[T]):
-    """Puts the keys that a change concerns on the queue."""
+    """Event handler of a store: enqueues the keys of changed objects."""
 
     def __init__(
         self, queue: workqueue.WorkQueue[str], keys: MapFunc[T], sees: Callable[[T], object] | None = None
@@ -254,28 +254,28 @@ class _EnqueueHandler(Generic[T]):
 
 
 CONFLICT_REQUEUE_S = 5.0
-"""When something changed under a controller's hands: the change wakes its key, and this is for the case that it never
-becomes known."""
+"""Requeue after a conflict. The watch enqueues the key anyway; this covers an update that the watch does not
+deliver."""
 
 _BACKOFF = workqueue.WorkQueueSettings(first_s=0.25, limit_s=300.0)
-"""What stands in an object's way is watched, so that asking again and again is seldom what helps."""
+"""Retry backoff of work queues. The causes of most failures are watched, so retries may be rare."""
 
 
 class ReconcileLoop:
-    """Where one controller works."""
+    """Work queue, informers and metrics of one controller."""
 
-    def __init__(self, site: ControllerContext, name: str) -> None:
-        self._context = site
+    def __init__(self, context: ControllerContext, name: str) -> None:
+        self._context = context
         self._name = name
-        self.queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(site.api.clock, _BACKOFF)
+        self.queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(context.api.clock, _BACKOFF)
         self.informers = InformerSet(self.queue)
-        site.metrics.track_queue(name, self.queue)
+        context.metrics.track_queue(name, self.queue)
 
     def check_ready(self) -> str:
         return self.informers.sync_error
 
     async def run(self, reconcile: Callable[[str], Coroutine[Any, Any, float | None]]) -> None:
-        """Reconcile what is woken, until cancelled."""
+        """Run informers and reconcile queued keys, until cancelled."""
 
         async def measured(key: str) -> float | None:
             with self._context.metrics.observe_reconcile(self._name):
@@ -287,9 +287,9 @@ class ReconcileLoop:
 async def patch_status(
     api: client.Client, resource: Resource[Unstructured], found: Mapping[str, Any], patch: Mapping[str, Any]
 ) -> bool:
-    """Say what is the case with an object that was found; whether it was said, or need not be any longer.
+    """Write a status patch with the observed resourceVersion as precondition. False on a conflict.
 
-    Nothing is said of an object that changed since: what was decided may no longer be so.
+    An empty patch or a deleted object counts as written.
     """
     if not patch:
         return True
@@ -304,18 +304,62 @@ async def patch_status(
     return True
 
 
+Step = TypeVar("Step")
+
+
+@dataclass(frozen=True, slots=True)
+class StepsResult(Generic[Step]):
+    """Outcome of the steps of a plan."""
+
+    failures: tuple[tuple[Step, errors.KubeError], ...] = ()
+    conflict: Exception | None = None
+    """The last conflict: the plan was made from stale objects, and the key is reconciled again."""
+
+    @property
+    def is_conflict(self) -> bool:
+        return self.conflict is not None
+
+
+async def execute_steps(
+    steps: Iterable[Step],
+    execute: Callable[[Step], Coroutine[Any, Any, None]],
+    conflicts: tuple[type[Exception], ...],
+    *,
+    stop_at_error: bool = False,
+) -> StepsResult[Step]:
+    """Execute the steps of a plan in order.
+
+    `conflicts` are the errors that mean a stale plan; any other KubeError is a failure of its step. With
+    `stop_at_error` the steps after the first error are not executed.
+    """
+    failures: list[tuple[Step, errors.KubeError]] = []
+    conflict: Exception | None = None
+    for step in steps:
+        try:
+            await execute(step)
+        except conflicts as error:
+            conflict = error
+        except errors.KubeError as error:
+            failures.append((step, error))
+        else:
+            continue
+        if stop_at_error:
+            break
+    return StepsResult(tuple(failures), conflict)
+
+
 _DISCOVERY_RETRY_S = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 async def wait_served_version(api: client.Client, group: str, versions: Sequence[str]) -> str:
-    """The apiVersion of the first of these that the server has, as soon as it has one: it may come later."""
+    """The first of `versions` that the server serves, as apiVersion. Waits until it serves one of them."""
     while True:
         try:
             served = await discovery.list_versions(api, group)
         except errors.KubeError as error:
-            _log.warning("%s: %s", group, error)
+            _log.warning("failed to discover API versions: group=%s error=%s", group, error)
             served = []
         for version in versions:
             if f"{group}/{version}" in served:
@@ -328,26 +372,31 @@ _LOG_LEVELS = {events.WARNING: logging.WARNING, events.NORMAL: logging.INFO}
 
 def record_event(recorder: events.EventRecorder, about: events.InvolvedObject, event: Event) -> None:
     recorder.record(about, event.type, event.reason, event.message, action=event.action)
-    named = f"{about.namespace}/{about.name}"
-    _log.log(_LOG_LEVELS[event.type], "%s %s: %s: %s", about.kind, named, event.reason, event.message)
+    level, name = _LOG_LEVELS[event.type], f"{about.namespace}/{about.name}"
+    _log.log(
+        level, "recorded event: kind=%s object=%s reason=%s message=%r", about.kind, name, event.reason, event.message
+    )
 
 
 Conditions = tuple[unstructured.Condition, ...]
 
 
 class PrunedConditions:
-    """What was said of objects, by uid, and not kept."""
+    """Conditions that the server's CRD schema pruned, by uid of the object.
+
+    An older CRD may have no `status.conditions`; transitions are then computed from these.
+    """
 
     def __init__(self) -> None:
         self._conditions: dict[str, Conditions] = {}
 
-    def record(self, uid: str, said: Conditions, kept: object) -> None:
-        """What was said of an object, and what its server has of it."""
-        if said and not kept:
-            self._conditions[uid] = said
+    def record(self, uid: str, conditions: Conditions, kept: object) -> None:
+        """Remember the conditions of a written status, unless the server kept them."""
+        if conditions and not kept:
+            self._conditions[uid] = conditions
         else:
             self._conditions.pop(uid, None)
 
     def restore(self, uid: str, found: Conditions) -> Conditions:
-        """The conditions of an object: those that it has, or else those that it would have."""
+        """The conditions of an object, or those last written for it if the server pruned them."""
         return found or self._conditions.get(uid, ())

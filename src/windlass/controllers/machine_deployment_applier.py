@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.controllers import controller_interface, machine_deployments
+from windlass.controllers import controller_interface, controller_runtime, machine_deployments
 from windlass.kube import client, errors, request_builders
 from windlass.kube.resources import MACHINE_DEPLOYMENTS, Resource
 
 
 class AlreadyExists(controller_interface.RequeueError):
-    """What was to be made is there, and was not known to be."""
+    """The MachineDeployment to create exists already: the plan was made from stale objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What came of steps."""
+    """Outcome of applying steps."""
 
     failures: tuple[str, ...] = ()
     is_conflict: bool = False
-    """Someone else was faster: the steps were made from what is no longer the case."""
+    """The plan was made from stale objects."""
 
     @property
     def is_done(self) -> bool:
@@ -30,7 +30,7 @@ class ApplyResult:
 
 
 class MachineDeploymentApplier:
-    """Writes MachineDeployments of one namespace at a time, as one operator."""
+    """Applies MachineDeployments by server-side apply, under one field manager."""
 
     def __init__(self, api: client.Client, api_version: str, manager: str) -> None:
         self._api = api.with_field_manager(manager)
@@ -38,16 +38,11 @@ class MachineDeploymentApplier:
         self._resource: Resource[dict[str, Any]] = MACHINE_DEPLOYMENTS.at(api_version).untyped()
 
     async def apply(self, steps: Iterable[machine_deployments.MachineDeploymentStep], namespace: str) -> ApplyResult:
-        failures = []
-        is_outdated = False
-        for step in steps:
-            try:
-                await self._execute(step, namespace)
-            except (AlreadyExists, errors.NotFound, errors.Conflict):
-                is_outdated = True
-            except errors.KubeError as error:
-                failures.append(f"MachineDeployment {step.name}: {error}")
-        return ApplyResult(tuple(failures), is_outdated)
+        result = await controller_runtime.execute_steps(
+            steps, lambda step: self._execute(step, namespace), (AlreadyExists, errors.NotFound, errors.Conflict)
+        )
+        failures = tuple(f"MachineDeployment {step.name}: {error}" for step, error in result.failures)
+        return ApplyResult(failures, result.is_conflict)
 
     async def _execute(self, step: machine_deployments.MachineDeploymentStep, namespace: str) -> None:
         if isinstance(step, machine_deployments.DeleteMachineDeployment):
@@ -65,7 +60,10 @@ class MachineDeploymentApplier:
             await self._api.apply(self._resource, step.body)
 
     async def _is_new(self, step: machine_deployments.ApplyMachineDeployment, namespace: str) -> bool:
-        """Whether it is still not there. What a new pool begins with is no size for one that has lived."""
+        """True if the MachineDeployment does not exist.
+
+        The initial size of a new pool must not overwrite a live one.
+        """
         try:
             found = await self._api.get(self._resource, step.name, namespace)
         except errors.NotFound:
@@ -78,7 +76,7 @@ class MachineDeploymentApplier:
         handover: machine_deployments.ReplicasHandover,
         namespace: str,
     ) -> None:
-        """Only of the object that was looked at: the autoscaler may have moved it since."""
+        """Apply the current replicas as the second field manager, on the observed resourceVersion."""
         metadata = {"name": step.name, "namespace": namespace}
         looked_at = {"uid": step.uid, "resourceVersion": step.resource_version}
         body = {"metadata": {**metadata, **looked_at}, "spec": {"replicas": handover.replicas}}

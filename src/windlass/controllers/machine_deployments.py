@@ -19,7 +19,7 @@ from windlass.kube import unstructured
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLimits:
-    """Between which sizes an autoscaler moves a pool, both included."""
+    """Min and max size of an autoscaled pool, both included."""
 
     min: int
     max: int
@@ -28,21 +28,21 @@ class ReplicaLimits:
         return self.min <= replicas <= self.max
 
     def clamp(self, replicas: int) -> int:
-        """The nearest size that is allowed. Of bounds in the wrong order the lower one counts, as in Cluster API."""
+        """The nearest allowed size. With min greater than max the min counts, as in Cluster API."""
         return max(min(replicas, self.max), self.min)
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """How many workers a pool has, and who says so."""
+    """Size of a pool: replicas and, if autoscaled, limits."""
 
     replicas: int
-    """What is asked for. An autoscaled pool begins with it at most."""
+    """Desired replicas; for an autoscaled pool an upper bound of the initial size."""
     limits: ReplicaLimits | None = None
 
     @property
     def is_autoscaled(self) -> bool:
-        """The one predicate: everything that differs between the two kinds of pool asks this."""
+        """True if the pool has limits. All differences between static and autoscaled pools depend on this property."""
         return self.limits is not None
 
 
@@ -54,7 +54,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 class InvalidSizeAnnotation(errors.WindlassError):
-    """An annotation that should be a number is none."""
+    """A size annotation is not a number."""
 
     def __init__(self, name: str, found: str) -> None:
         super().__init__(f'could not parse the value of the "{name}" annotation: found {found!r}, expected an integer')
@@ -65,7 +65,7 @@ def limits_to_annotations(limits: ReplicaLimits | None) -> dict[str, str]:
 
 
 def limits_from_annotations(annotations: Mapping[str, str]) -> ReplicaLimits | None:
-    """The bounds, if both are there. `Unreadable` if one is no number."""
+    """Limits from annotations; None unless both are set. InvalidSizeAnnotation if one is not a number."""
     if MIN_SIZE_ANNOTATION not in annotations or MAX_SIZE_ANNOTATION not in annotations:
         return None
     return ReplicaLimits(_parse_size(annotations, MIN_SIZE_ANNOTATION), _parse_size(annotations, MAX_SIZE_ANNOTATION))
@@ -82,7 +82,7 @@ def _parse_size(annotations: Mapping[str, str], name: str) -> int:
 CLUSTER_API_GROUP = "cluster.x-k8s.io"
 
 CLUSTER_API_VERSIONS = ("v1beta2", "v1beta1")
-"""Those that can be read here, the best first."""
+"""Supported API versions of Cluster API, preferred first."""
 
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 
@@ -91,21 +91,21 @@ DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
 
 @dataclass(frozen=True, slots=True)
 class MachineDeployment:
-    """What is known of one."""
+    """A live MachineDeployment."""
 
     name: str
     replicas: int | None = None
-    """What is asked for; None where nobody asks."""
+    """`spec.replicas`; None if unset."""
     generation: int = 0
     observed_generation: int = 0
     current: int = 0
     ready: int = 0
     up_to_date: int = 0
     conditions: Mapping[str, str] = field(default_factory=dict)
-    """The status of each, by type."""
+    """Status of each condition, by type."""
     is_deleting: bool = False
     body: Mapping[str, Any] = field(default_factory=dict)
-    """As it was read."""
+    """The object as read."""
 
     @property
     def annotations(self) -> Mapping[str, str]:
@@ -113,13 +113,13 @@ class MachineDeployment:
 
     @property
     def cluster(self) -> str:
-        """The name of the Cluster that it belongs to; empty if it does not say."""
+        """The name of its Cluster; empty if unset."""
         labels = (self.body.get("metadata") or {}).get("labels") or {}
         return (self.body.get("spec") or {}).get("clusterName") or labels.get(CLUSTER_NAME_LABEL) or ""
 
     @property
     def limits(self) -> ReplicaLimits | None:
-        """The bounds that it carries; None as well if they cannot be read."""
+        """Limits from its annotations; None if they are missing or invalid."""
         try:
             return limits_from_annotations(self.annotations)
         except InvalidSizeAnnotation:
@@ -136,14 +136,14 @@ def parse_machine_deployment(body: Mapping[str, Any]) -> MachineDeployment:
         current=status.get("replicas") or 0,
         ready=status.get("readyReplicas") or 0,
         up_to_date=_up_to_date_replicas(status),
-        conditions={each.get("type") or "": each.get("status") or "" for each in status.get("conditions") or ()},
+        conditions={item.get("type") or "": item.get("status") or "" for item in status.get("conditions") or ()},
         is_deleting=bool(metadata.get("deletionTimestamp")),
         body=body,
     )
 
 
 def _up_to_date_replicas(status: Mapping[str, Any]) -> int:
-    """v1beta1 calls it otherwise."""
+    """Up-to-date replicas; v1beta1 names the field `updatedReplicas`."""
     found = status.get("upToDateReplicas")
     return (status.get("updatedReplicas") if found is None else found) or 0
 
@@ -155,27 +155,28 @@ CLUSTER_API_V1BETA1 = f"{CLUSTER_API_GROUP}/v1beta1"
 _MAX_LABEL_CHARACTERS = 63
 
 _WHOLE_VERSION = re.compile(r"v?\d+\.\d+\.\d+\S*", re.ASCII)
-"""`1.36` names no version that a Machine could have: then the templates say which it is."""
+"""A full version. A partial one such as `1.36` is not valid for a Machine; the version then comes from the
+templates."""
 
 
 class IncompleteMachineDeployment(errors.WindlassError):
-    """No MachineDeployment can be made of what is given."""
+    """A required field of a MachineDeployment is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineTemplate:
-    """What machines of a pool are made of, as Cluster API has it in a Machine's spec."""
+    """Template of a Machine's spec: bootstrap, infrastructure, version."""
 
     bootstrap: Mapping[str, Any] = field(default_factory=dict)
     """`configRef`, or `dataSecretName`."""
     infrastructure: Mapping[str, Any] = field(default_factory=dict)
-    """A reference: `apiGroup` (or `apiVersion`), `kind`, `name`."""
+    """An object reference: `apiGroup` (or `apiVersion`), `kind`, `name`."""
     version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredMachineDeployment:
-    """A MachineDeployment that is wanted."""
+    """A desired MachineDeployment."""
 
     api_version: str
     namespace: str
@@ -184,76 +185,76 @@ class DesiredMachineDeployment:
     machine: MachineTemplate
     limits: ReplicaLimits | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Of its Machines, besides those that tell whose they are."""
+    """Labels of its Machines, in addition to the selector labels."""
 
 
 def parse_machine_template(given: Mapping[str, Any], version: str = "") -> MachineTemplate:
-    """Out of a pool that names its templates as Cluster API does."""
+    """The machine template of a pool that references templates as Cluster API does."""
     return MachineTemplate(given.get("bootstrap") or {}, given.get("infrastructureRef") or {}, version)
 
 
-def build_manifest(wanted: DesiredMachineDeployment, replicas: int | None) -> Json:
-    """What is applied. Replicas of None are left out. `Incomplete` if a reference is missing or lacks something."""
-    if len(wanted.name) > _MAX_LABEL_CHARACTERS:
-        found, most = len(wanted.name), _MAX_LABEL_CHARACTERS
+def build_manifest(desired: DesiredMachineDeployment, replicas: int | None) -> Json:
+    """The manifest to apply, without `replicas` if None. IncompleteMachineDeployment if a reference is incomplete."""
+    if len(desired.name) > _MAX_LABEL_CHARACTERS:
+        found, most = len(desired.name), _MAX_LABEL_CHARACTERS
         raise IncompleteMachineDeployment(
-            f"MachineDeployment {wanted.name}: found {found} characters, expected {most} at most"
+            f"MachineDeployment {desired.name}: found {found} characters, expected {most} at most"
         )
     own = {
-        CLUSTER_NAME_LABEL: wanted.cluster,
-        DEPLOYMENT_NAME_LABEL: wanted.name,
+        CLUSTER_NAME_LABEL: desired.cluster,
+        DEPLOYMENT_NAME_LABEL: desired.name,
     }
     metadata: Json = {
-        "name": wanted.name,
-        "namespace": wanted.namespace,
-        "labels": {CLUSTER_NAME_LABEL: wanted.cluster},
+        "name": desired.name,
+        "namespace": desired.namespace,
+        "labels": {CLUSTER_NAME_LABEL: desired.cluster},
     }
-    if bounds := limits_to_annotations(wanted.limits):
+    if bounds := limits_to_annotations(desired.limits):
         metadata["annotations"] = bounds
     spec: Json = {
-        "clusterName": wanted.cluster,
+        "clusterName": desired.cluster,
         "selector": {"matchLabels": own},
-        "template": {"metadata": {"labels": {**wanted.labels, **own}}, "spec": _build_machine_spec(wanted)},
+        "template": {"metadata": {"labels": {**desired.labels, **own}}, "spec": _build_machine_spec(desired)},
     }
     if replicas is not None:
         spec["replicas"] = replicas
-    return {"apiVersion": wanted.api_version, "kind": "MachineDeployment", "metadata": metadata, "spec": spec}
+    return {"apiVersion": desired.api_version, "kind": "MachineDeployment", "metadata": metadata, "spec": spec}
 
 
-def _build_machine_spec(wanted: DesiredMachineDeployment) -> Json:
-    machine = wanted.machine
+def _build_machine_spec(desired: DesiredMachineDeployment) -> Json:
+    machine = desired.machine
     spec: Json = {
-        "clusterName": wanted.cluster,
-        "bootstrap": _build_bootstrap(wanted),
-        "infrastructureRef": _build_reference(wanted, machine.infrastructure, "infrastructureRef"),
+        "clusterName": desired.cluster,
+        "bootstrap": _build_bootstrap(desired),
+        "infrastructureRef": _build_reference(desired, machine.infrastructure, "infrastructureRef"),
     }
     if _WHOLE_VERSION.fullmatch(machine.version):
         spec["version"] = f"v{machine.version.removeprefix('v')}"
     return spec
 
 
-def _build_bootstrap(wanted: DesiredMachineDeployment) -> Json:
-    given = wanted.machine.bootstrap
+def _build_bootstrap(desired: DesiredMachineDeployment) -> Json:
+    given = desired.machine.bootstrap
     if given.get("configRef"):
-        return {"configRef": _build_reference(wanted, given["configRef"], "bootstrap.configRef")}
+        return {"configRef": _build_reference(desired, given["configRef"], "bootstrap.configRef")}
     if given.get("dataSecretName"):
         return {"dataSecretName": given["dataSecretName"]}
     raise IncompleteMachineDeployment("bootstrap: found nothing, expected configRef or dataSecretName")
 
 
-def _build_reference(wanted: DesiredMachineDeployment, given: Mapping[str, Any], path: str) -> Json:
-    """v1beta2 has the group alone; v1beta1 the version as well, and the namespace."""
+def _build_reference(desired: DesiredMachineDeployment, given: Mapping[str, Any], path: str) -> Json:
+    """An object reference: v1beta2 has `apiGroup`; v1beta1 has `apiVersion` and `namespace`."""
     for name in ("kind", "name"):
         if not given.get(name):
             raise IncompleteMachineDeployment(f"{path}.{name}: found nothing, expected one")
     version = given.get("apiVersion") or ""
     named = {"kind": given["kind"], "name": given["name"]}
-    if wanted.api_version == CLUSTER_API_V1BETA1:
+    if desired.api_version == CLUSTER_API_V1BETA1:
         if not version:
             raise IncompleteMachineDeployment(
                 f"{path}.apiVersion: found nothing, expected one: {CLUSTER_API_V1BETA1} refers by version"
             )
-        return {"apiVersion": version, **named, "namespace": wanted.namespace}
+        return {"apiVersion": version, **named, "namespace": desired.namespace}
     group = given.get("apiGroup") or version.partition("/")[0]
     if not group:
         raise IncompleteMachineDeployment(f"{path}.apiGroup: found nothing, expected one")
@@ -267,20 +268,20 @@ _REPLICAS_PATH = ("spec", "replicas")
 
 @dataclass(frozen=True, slots=True)
 class ReplicasHandover:
-    """Replicas, as the second manager applies them."""
+    """Replicas to be applied by the second field manager."""
 
     replicas: int
     force: bool
-    """Is it another value than the one that is there?"""
+    """True if the value differs from the live one, so that the apply needs force."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyMachineDeployment:
-    """What is to be written of one MachineDeployment; the handover first, and nothing else if it fails."""
+    """Apply one MachineDeployment: first the handover; the manifest only if the handover succeeds."""
 
     name: str
     body: Json | None
-    """None: it is as it should be, but for the handover."""
+    """The manifest; None if only the handover is needed."""
     handover: ReplicasHandover | None = None
     uid: str = ""
     resource_version: str = ""
@@ -288,7 +289,7 @@ class ApplyMachineDeployment:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMachineDeployment:
-    """A MachineDeployment that nobody wants any longer."""
+    """Delete a MachineDeployment whose pool was removed."""
 
     name: str
     uid: str
@@ -298,22 +299,23 @@ MachineDeploymentStep = ApplyMachineDeployment | DeleteMachineDeployment
 
 
 def handover_manager(manager: str) -> str:
-    """The manager that replicas are handed over to."""
+    """The field manager that takes over `spec.replicas`."""
     return f"{manager}-handover"
 
 
 def plan_apply(
-    wanted: DesiredMachineDeployment, size: PoolSize, initial: int | None, live: MachineDeployment | None, manager: str
+    desired: DesiredMachineDeployment, size: PoolSize, initial: int | None, live: MachineDeployment | None, manager: str
 ) -> ApplyMachineDeployment | None:
-    """What makes it so; None if it is. `initial` is the size of a new autoscaled one, None leaves it to Cluster API.
+    """The step toward the desired state; None if nothing differs.
 
-    `manifest.Incomplete` if it cannot be made.
+    `initial` is the size of a new autoscaled pool; None leaves it to Cluster API. IncompleteMachineDeployment if the
+    manifest cannot be built.
     """
     if live is None:
         return ApplyMachineDeployment(
-            wanted.name, build_manifest(wanted, initial if size.is_autoscaled else size.replicas)
+            desired.name, build_manifest(desired, initial if size.is_autoscaled else size.replicas)
         )
-    body = build_manifest(wanted, None if size.is_autoscaled else size.replicas)
+    body = build_manifest(desired, None if size.is_autoscaled else size.replicas)
     handover = None if size.limits is None else plan_handover(live, size.limits, manager)
     is_done = is_applied(live.body, body, manager)
     if is_done and handover is None:
@@ -321,45 +323,45 @@ def plan_apply(
     metadata = live.body.get("metadata") or {}
     written = None if is_done else body
     return ApplyMachineDeployment(
-        wanted.name, written, handover, metadata.get("uid") or "", metadata.get("resourceVersion") or ""
+        desired.name, written, handover, metadata.get("uid") or "", metadata.get("resourceVersion") or ""
     )
 
 
 def plan_handover(live: MachineDeployment, limits: ReplicaLimits, manager: str) -> ReplicasHandover | None:
-    """None if replicas are someone else's already.
+    """The handover of `spec.replicas`; None if another manager owns it already.
 
-    A pool that was static until now moves into its bounds, once, as Cluster API's webhook would move it. One that was
-    autoscaled keeps what it has.
+    A pool that becomes autoscaled is clamped to its limits once, as Cluster API's webhook does. An autoscaled pool
+    keeps its replicas.
     """
     ours = {(manager, "Apply"), (handover_manager(manager), "Apply")}
     owners = {(owner.manager, owner.operation) for owner in unstructured.find_field_owners(live.body, _REPLICAS_PATH)}
     if owners - ours:
         return None
     found = live.replicas
-    wanted = limits.min if found is None else found if live.limits is not None else limits.clamp(found)
-    if wanted == found and (handover_manager(manager), "Apply") in owners:
+    desired = limits.min if found is None else found if live.limits is not None else limits.clamp(found)
+    if desired == found and (handover_manager(manager), "Apply") in owners:
         return None
-    return ReplicasHandover(wanted, force=wanted != found)
+    return ReplicasHandover(desired, force=desired != found)
 
 
 def is_applied(live: Mapping[str, Any], body: Mapping[str, Any], manager: str) -> bool:
-    """Whether to apply this would change nothing: all of it is there, and ours, and nothing else is.
+    """True if applying `body` would change nothing: its fields exist, the manager owns them and owns no others.
 
-    Maps and lists that are owned as one piece are one field in managedFields.
+    Atomic maps and lists are a single field in managedFields.
     """
-    wanted = {path: value for path, value in _leaf_fields(body) if path not in _IDENTITY_PATHS}
-    if not all(unstructured.is_subset(_lookup_field(live, path), value) for path, value in wanted.items()):
+    desired = {path: value for path, value in _leaf_fields(body) if path not in _IDENTITY_PATHS}
+    if not all(unstructured.is_subset(_lookup_field(live, path), value) for path, value in desired.items()):
         return False
     owned = _owned_paths(live, manager)
-    is_ours = all(any(path[: len(each)] == each for each in owned) for path in wanted)
-    return is_ours and all(any(path[: len(each)] == each for path in wanted) for each in owned)
+    is_ours = all(any(path[: len(item)] == item for item in owned) for path in desired)
+    return is_ours and all(any(path[: len(entry)] == entry for path in desired) for entry in owned)
 
 
 _IDENTITY_PATHS = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
 
 
 def _owned_paths(live: Mapping[str, Any], manager: str) -> set[FieldPath]:
-    """The fields that a manager applied, each list as one."""
+    """Field paths that the manager's apply owns; a list counts as one path."""
     found: set[FieldPath] = set()
     for entry in (live.get("metadata") or {}).get("managedFields") or ():
         if (entry.get("manager"), entry.get("operation"), entry.get("subresource") or "") == (manager, "Apply", ""):

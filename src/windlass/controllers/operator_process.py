@@ -14,20 +14,21 @@ from aiohttp import web
 
 from windlass import clock, errors, klog
 from windlass.controllers import admission, controller_interface, controller_runtime
-from windlass.controllers.eks_anywhere import controller, model
+from windlass.controllers.eks_anywhere import controller as eks_anywhere_controller
+from windlass.controllers.eks_anywhere import model as eks_anywhere_model
 from windlass.controllers.lattice import controller as lattice_controller
-from windlass.controllers.lattice import model as lattice_settings
+from windlass.controllers.lattice import model as lattice_model
 from windlass.controllers.machine_pool import controller as machine_pool_controller
-from windlass.controllers.machine_pool import model as machine_pool_settings
-from windlass.controllers.machine_pool import webhook
+from windlass.controllers.machine_pool import model as machine_pool_model
+from windlass.controllers.machine_pool import webhook as machine_pool_webhook
 from windlass.controllers.openshift.cluster_autoscaler import controller as cluster_autoscaler_controller
-from windlass.controllers.openshift.cluster_autoscaler import model as cluster_autoscaler_settings
-from windlass.controllers.openshift.cluster_autoscaler import webhook as cluster_autoscaler_hooks
+from windlass.controllers.openshift.cluster_autoscaler import model as cluster_autoscaler_model
+from windlass.controllers.openshift.cluster_autoscaler import webhook as cluster_autoscaler_webhook
 from windlass.controllers.openshift.machine_autoscaler import controller as machine_autoscaler_controller
-from windlass.controllers.openshift.machine_autoscaler import model as machine_autoscaler_settings
-from windlass.controllers.openshift.machine_autoscaler import webhook as machine_autoscaler_hooks
+from windlass.controllers.openshift.machine_autoscaler import model as machine_autoscaler_model
+from windlass.controllers.openshift.machine_autoscaler import webhook as machine_autoscaler_webhook
 from windlass.controllers.openshift.machineset_sync import controller as machineset_sync_controller
-from windlass.controllers.openshift.machineset_sync import model as machineset_sync_settings
+from windlass.controllers.openshift.machineset_sync import model as machineset_sync_model
 from windlass.runtime import health, http_server
 
 
@@ -35,84 +36,82 @@ from windlass.runtime import health, http_server
 class OperatorSettings:
     """The settings of every controller."""
 
-    machine_pool: machine_pool_settings.MachinePoolSettings = field(
-        default_factory=machine_pool_settings.MachinePoolSettings
+    machine_pool: machine_pool_model.MachinePoolSettings = field(default_factory=machine_pool_model.MachinePoolSettings)
+    eks_anywhere: eks_anywhere_model.EksAnywhereSettings = field(default_factory=eks_anywhere_model.EksAnywhereSettings)
+    lattice: lattice_model.LatticeSettings = field(default_factory=lattice_model.LatticeSettings)
+    cluster_autoscaler: cluster_autoscaler_model.ClusterAutoscalerSettings = field(
+        default_factory=cluster_autoscaler_model.ClusterAutoscalerSettings
     )
-    eks_anywhere: model.EksAnywhereSettings = field(default_factory=model.EksAnywhereSettings)
-    lattice: lattice_settings.LatticeSettings = field(default_factory=lattice_settings.LatticeSettings)
-    cluster_autoscaler: cluster_autoscaler_settings.ClusterAutoscalerSettings = field(
-        default_factory=cluster_autoscaler_settings.ClusterAutoscalerSettings
+    machine_autoscaler: machine_autoscaler_model.MachineAutoscalerSettings = field(
+        default_factory=machine_autoscaler_model.MachineAutoscalerSettings
     )
-    machine_autoscaler: machine_autoscaler_settings.MachineAutoscalerSettings = field(
-        default_factory=machine_autoscaler_settings.MachineAutoscalerSettings
-    )
-    machineset_sync: machineset_sync_settings.MachineSetSyncSettings = field(
-        default_factory=machineset_sync_settings.MachineSetSyncSettings
+    machineset_sync: machineset_sync_model.MachineSetSyncSettings = field(
+        default_factory=machineset_sync_model.MachineSetSyncSettings
     )
 
 
 ControllerFactory = Callable[[controller_runtime.ControllerContext, OperatorSettings], controller_interface.Controller]
 
 CONTROLLERS: tuple[tuple[str, ControllerFactory], ...] = (
-    ("machine_pool", lambda site, settings: machine_pool_controller.new_controller(site, settings.machine_pool)),
-    ("eks_anywhere", lambda site, settings: controller.new_controller(site, settings.eks_anywhere)),
-    ("lattice", lambda site, settings: lattice_controller.new_controller(site, settings.lattice)),
+    ("machine_pool", lambda context, settings: machine_pool_controller.new_controller(context, settings.machine_pool)),
+    ("eks_anywhere", lambda context, settings: eks_anywhere_controller.new_controller(context, settings.eks_anywhere)),
+    ("lattice", lambda context, settings: lattice_controller.new_controller(context, settings.lattice)),
     (
         "cluster_autoscaler",
-        lambda site, settings: cluster_autoscaler_controller.new_controller(site, settings.cluster_autoscaler),
+        lambda context, settings: cluster_autoscaler_controller.new_controller(context, settings.cluster_autoscaler),
     ),
     (
         "machine_autoscaler",
-        lambda site, settings: machine_autoscaler_controller.new_controller(site, settings.machine_autoscaler),
+        lambda context, settings: machine_autoscaler_controller.new_controller(context, settings.machine_autoscaler),
     ),
     (
         "machineset_sync",
-        lambda site, settings: machineset_sync_controller.new_controller(site, settings.machineset_sync),
+        lambda context, settings: machineset_sync_controller.new_controller(context, settings.machineset_sync),
     ),
 )
 
 
 def parse_controller_names(names: str) -> list[str]:
-    """Names of controllers, separated by commas. InvalidInput if there is none of a name, or no name at all."""
+    """Split a comma-separated list of controller names. InvalidInput if it is empty or a name is unknown."""
     known = [name for name, _ in CONTROLLERS]
-    wanted = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip().replace("-", "_"))))
-    for name in wanted or [""]:
+    desired = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip().replace("-", "_"))))
+    for name in desired or [""]:
         if name not in known:
             raise errors.InvalidInput(f"controllers: found {name!r}, expected some of {', '.join(known)}")
-    return wanted
+    return desired
 
 
 def new_controllers(
-    names: str, site: controller_runtime.ControllerContext, settings: OperatorSettings
+    names: str, context: controller_runtime.ControllerContext, settings: OperatorSettings
 ) -> list[controller_interface.Controller]:
-    """Controllers by their names, separated by commas."""
+    """Create the controllers of a comma-separated list."""
     known = dict(CONTROLLERS)
-    return [known[name](site, settings) for name in parse_controller_names(names)]
+    return [known[name](context, settings) for name in parse_controller_names(names)]
 
 
 WebhooksByPath = Mapping[str, admission.Webhook]
 
 WEBHOOKS: tuple[tuple[str, Callable[[OperatorSettings], WebhooksByPath]], ...] = (
-    ("machine_pool", lambda _: webhook.WEBHOOKS),
-    ("cluster_autoscaler", lambda settings: cluster_autoscaler_hooks.new_webhooks(settings.cluster_autoscaler)),
-    ("machine_autoscaler", lambda _: machine_autoscaler_hooks.WEBHOOKS),
+    ("machine_pool", lambda _: machine_pool_webhook.WEBHOOKS),
+    ("cluster_autoscaler", lambda settings: cluster_autoscaler_webhook.new_webhooks(settings.cluster_autoscaler)),
+    ("machine_autoscaler", lambda _: machine_autoscaler_webhook.WEBHOOKS),
 )
-"""The webhooks of every controller that has some."""
+"""Webhooks by controller."""
 
 
 def select_webhooks(names: str, settings: OperatorSettings) -> WebhooksByPath:
-    """The webhooks of controllers by their names, separated by commas; by path."""
-    wanted = parse_controller_names(names)
-    return {path: hook for name, make in WEBHOOKS if name in wanted for path, hook in make(settings).items()}
+    """Webhooks of a comma-separated list of controllers, by path."""
+    desired = parse_controller_names(names)
+    return {path: hook for name, make in WEBHOOKS if name in desired for path, hook in make(settings).items()}
 
 
 CERTIFICATE_FILE, KEY_FILE = "tls.crt", "tls.key"
 
 MAX_REVIEW_BYTES = 8 * 2**20
-"""An update has the object twice, and an API server takes up to 3 MiB of one."""
+"""Maximum size of a review. An update contains the object twice, and an object may have 3 MiB."""
 
 _MAX_BODY_BYTES = 2 * MAX_REVIEW_BYTES
-"""More than is judged is read, so that it can be denied; beyond this, which no API server sends, it is an error."""
+"""Maximum request body. Reviews between the two limits are denied with a message; larger bodies are an HTTP error."""
 
 
 def make_webhook_app(hooks: Mapping[str, admission.Webhook]) -> web.Application:
@@ -139,10 +138,10 @@ def _webhook_handler(hook: admission.Webhook) -> http_server.Handler:
     return answer
 
 
-def _deny_response(body: bytes, why: str) -> web.Response:
-    made = admission.deny_review(body, why)
+def _deny_response(body: bytes, reason: str) -> web.Response:
+    made = admission.deny_review(body, reason)
     if made is None:
-        return web.Response(status=400, text=why)
+        return web.Response(status=400, text=reason)
     return web.Response(body=made, content_type="application/json")
 
 
@@ -150,22 +149,25 @@ def _deny_response(body: bytes, why: str) -> web.Response:
 async def serve_webhooks(
     address: str, directory: Path, hooks: Mapping[str, admission.Webhook], time: clock.Clock
 ) -> AsyncIterator[int]:
-    """Serve hooks at `host:port` with the certificate (tls.crt) and key (tls.key) of a directory; gives the port."""
+    """Serve webhooks over TLS at `host:port`; yields the port.
+
+    The directory contains the certificate (tls.crt) and its key (tls.key); both are reloaded when they change.
+    """
     async with (
-        http_server.reloading_ssl_context(find_certificate(directory, "webhook certificate"), time) as context,
-        http_server.serve(address, make_webhook_app(hooks), context) as port,
+        http_server.reloading_ssl_context(find_certificate(directory, "webhook certificate"), time) as ssl_context,
+        http_server.serve(address, make_webhook_app(hooks), ssl_context) as port,
     ):
         yield port
 
 
-def find_certificate(directory: Path, told: str) -> http_server.CertificateFiles:
-    """As cert-manager and Kubernetes' Secrets of type kubernetes.io/tls name them."""
-    return http_server.CertificateFiles(directory / CERTIFICATE_FILE, directory / KEY_FILE, told)
+def find_certificate(directory: Path, description: str) -> http_server.CertificateFiles:
+    """Certificate files as cert-manager and Secrets of type kubernetes.io/tls name them."""
+    return http_server.CertificateFiles(directory / CERTIFICATE_FILE, directory / KEY_FILE, description)
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookServer:
-    """What is served for admission, and where."""
+    """Address, certificate and webhooks of the admission server."""
 
     address: str
     """host:port."""
@@ -177,38 +179,37 @@ class WebhookServer:
 
 async def run(
     controllers: Sequence[controller_interface.Controller],
-    site: controller_runtime.ControllerContext,
+    context: controller_runtime.ControllerContext,
     *,
     address: str = "",
     certificate: Path | None = None,
     webhooks: WebhookServer | None = None,
 ) -> None:
-    """Run controllers until cancelled: at once, or if the site has an election while it is won.
+    """Run controllers until cancelled; with leader election only while leading.
 
-    Without an address nothing is served.
-
-    Webhooks are served whether or not this process leads. `certificate`: the directory with that of the address.
+    Webhooks are served whether or not this process leads. Without `address` neither health nor metrics are served;
+    `certificate` is the directory of their TLS certificate.
     """
     state = health.Health()
-    for each in controllers:
-        state.ready[each.name] = each.check_ready
+    for controller in controllers:
+        state.ready[controller.name] = controller.check_ready
     async with contextlib.AsyncExitStack() as served:
         if address:
             files = None if certificate is None else find_certificate(certificate, "--metrics-cert-dir")
-            context = await served.enter_async_context(http_server.reloading_ssl_context(files, site.api.clock))
-            app = http_server.make_health_app(state, site.metrics.registry)
-            await served.enter_async_context(http_server.serve(address, app, context))
+            ssl_context = await served.enter_async_context(http_server.reloading_ssl_context(files, context.api.clock))
+            app = http_server.make_health_app(state, context.metrics.registry)
+            await served.enter_async_context(http_server.serve(address, app, ssl_context))
         if webhooks is not None:
             await served.enter_async_context(
-                serve_webhooks(webhooks.address, webhooks.directory, webhooks.hooks, site.api.clock)
+                serve_webhooks(webhooks.address, webhooks.directory, webhooks.hooks, context.api.clock)
             )
-        if site.election is None:
+        if context.election is None:
             await _run_controllers(controllers)
         else:
-            await site.election.run(lambda: _run_controllers(controllers))
+            await context.election.run(lambda: _run_controllers(controllers))
 
 
 async def _run_controllers(controllers: Sequence[controller_interface.Controller]) -> None:
     async with asyncio.TaskGroup() as group:
-        for each in controllers:
-            group.create_task(each.run(), name=each.name)
+        for controller in controllers:
+            group.create_task(controller.run(), name=controller.name)

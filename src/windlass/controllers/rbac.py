@@ -31,9 +31,7 @@ MANAGE_MACHINE_DEPLOYMENTS = PolicyRule(
     "the pools, as MachineDeployments; the size of autoscaled ones is left to the autoscaler",
 )
 
-DELETE_MACHINE_DEPLOYMENTS = PolicyRule(
-    CLUSTER_API_GROUP, _MACHINE_DEPLOYMENTS, ("delete",), "pools that nobody wants any longer"
-)
+DELETE_MACHINE_DEPLOYMENTS = PolicyRule(CLUSTER_API_GROUP, _MACHINE_DEPLOYMENTS, ("delete",), "removed pools")
 
 _EKS_ANYWHERE_GROUP = model.API_VERSION.partition("/")[0]
 
@@ -89,7 +87,7 @@ LATTICE = RbacProfile(
 
 
 def lattice_autoscaler_rights(handed: lattice_model.AutoscalerRules) -> RbacProfile:
-    """What running an autoscaler takes besides."""
+    """The permissions that the Lattice controller needs to deploy the autoscaler."""
     whole = (
         PolicyRule(
             "", ("namespaces",), ("get",), "the namespace of the autoscaler is there", (lattice_model.SYSTEM_NAMESPACE,)
@@ -142,23 +140,23 @@ MACHINE_POOL_NAMESPACED_RULES = (
         (*READ, "create", "patch"),
         "a Machine for each machine of an infrastructure pool",
     ),
-    PolicyRule(_MACHINE_POOL_GROUP, ("machines/status",), ("patch",), "what is said of those"),
+    PolicyRule(_MACHINE_POOL_GROUP, ("machines/status",), ("patch",), "their conditions"),
     PolicyRule(_PROVIDER_GROUPS[0], ("*",), (*READ, "patch", "delete"), "infrastructure pools and their machines"),
     PolicyRule(_PROVIDER_GROUPS[1], ("*",), (*READ, "patch", "delete"), "bootstrap configs"),
     PolicyRule("", ("secrets",), ("get", *READ), "<cluster>-kubeconfig: the way to a workload cluster"),
     PolicyRule("", ("events",), ("create", "patch"), "what became of a pool"),
 )
-"""Where pools are."""
+"""Permissions in the namespaces of MachinePools."""
 
 MACHINE_POOL_MANAGEMENT_RULES = (*MACHINE_POOL_NAMESPACED_RULES, _READ_DEFINITIONS)
 
 POOL_NAMESPACE = "machine-pools"
-"""Stands for the one that `--namespace` names."""
+"""Placeholder for the namespace of `--namespace`."""
 
 MACHINE_POOL_WORKLOAD_RULES = (
     PolicyRule("", ("nodes",), (*READ, "patch", "delete"), "annotations, taints, and nodes that are left behind"),
 )
-"""Of whoever the kubeconfig of a workload cluster is for."""
+"""Permissions of the user of a workload cluster's kubeconfig."""
 
 MACHINE_POOL = (
     RbacProfile(
@@ -254,7 +252,8 @@ _BOUNDS_PURPOSE = "bounds of MachineSets, as annotations"
 MACHINE_AUTOSCALER = (
     RbacProfile(
         _MACHINE_AUTOSCALER_NAME,
-        f"`windlass operator --controllers=machine_autoscaler --leader-elect-namespace={machine_apis.MACHINE_API_NAMESPACE}"
+        "`windlass operator --controllers=machine_autoscaler"
+        f" --leader-elect-namespace={machine_apis.MACHINE_API_NAMESPACE}"
         f" --leader-elect-name={_MACHINE_AUTOSCALER_NAME}`.",
         ServiceAccount(_MACHINE_AUTOSCALER_NAME, machine_apis.MACHINE_API_NAMESPACE),
         (

@@ -24,14 +24,14 @@ from windlass.kube import errors as kube_errors
 from windlass.kube import kubeconfig, transport
 
 _FILES_S = 60.0
-"""How long what was read from a file is used: the kubelet replaces tokens long before they expire."""
+"""Cache time of credential files. The kubelet replaces tokens long before they expire."""
 
 _UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What proves who we are: headers, a client certificate, or both; or nothing, for servers that do not ask."""
+    """Credentials of one request: headers, a client certificate, both or neither."""
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     certificate: transport.Certificate | None = None
@@ -50,18 +50,18 @@ def basic_credential(username: str, password: str, certificate: transport.Certif
 
 
 class Credentials(Protocol):
-    """Where credentials come from."""
+    """A source of credentials."""
 
     async def current(self) -> Credential:
-        """Those to use now. `errors.CredentialsFailed` if there are none to be had."""
+        """The current credentials. `errors.CredentialsFailed` if there are none."""
 
     def reject(self, credential: Credential) -> None:
-        """The server did not take these: do not offer them from memory again."""
+        """The server rejected these credentials (401): drop them from the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaticCredentials:
-    """Credentials that never change."""
+    """Fixed credentials."""
 
     credential: Credential
 
@@ -69,13 +69,13 @@ class StaticCredentials:
         return self.credential
 
     def reject(self, credential: Credential) -> None:
-        """There are no others."""
+        """Does nothing: there are no others."""
 
 
 class FileCredentials:
-    """Files that someone replaces from time to time, as the kubelet does with the token of a service account.
+    """Credentials from files that are replaced, such as the token of a service account.
 
-    What was read is used for a minute, and for longer while the files cannot be read.
+    File contents are cached for a minute, and longer while the files cannot be read.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ def _read(path: Path) -> bytes:
 
 
 class AuthenticatedTransport:
-    """A transport that says who is asking."""
+    """A transport that adds credentials to requests."""
 
     def __init__(self, inner: transport.Transport, credentials: Credentials) -> None:
         self._inner = inner
@@ -154,7 +154,7 @@ API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io
 _TIME_S = 60.0
 
 _MARGIN_S = 10.0
-"""Credentials this close to their end are not begun with."""
+"""Credentials that expire within this time are refreshed."""
 
 _LONGEST_QUOTE = 500
 
@@ -176,7 +176,7 @@ class _ExecCredential(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
-    """What to run, and what to tell it."""
+    """Command, arguments and environment of an exec plugin."""
 
     program: str
     arguments: tuple[str, ...]
@@ -184,39 +184,39 @@ class ExecCommand:
     api_version: str
     install_hint: str = ""
     cluster: Mapping[str, Any] | None = None
-    """What the plugin is told of the cluster, where it asks to be."""
+    """Cluster information for the plugin, if it requests it."""
 
 
 def make_exec_command(
     spec: kubeconfig.FileEntry[kubeconfig.User], environment: Mapping[str, str], cluster: Mapping[str, Any]
 ) -> ExecCommand:
-    """The command that a kubeconfig's user names. InvalidInput if it cannot be run here."""
-    wanted = spec.entry.exec
-    assert wanted is not None
-    where = f"kubeconfig {spec.file}: exec plugin {wanted.command!r}"
-    if not wanted.command:
+    """The exec command of a kubeconfig's user. InvalidInput if it is unsupported."""
+    desired = spec.entry.exec
+    assert desired is not None
+    where = f"kubeconfig {spec.file}: exec plugin {desired.command!r}"
+    if not desired.command:
         raise errors.InvalidInput(f"{where}: no command")
-    if wanted.api_version not in API_VERSIONS:
+    if desired.api_version not in API_VERSIONS:
         raise errors.InvalidInput(
-            f"{where}: apiVersion: found {wanted.api_version!r}, expected {' or '.join(API_VERSIONS)}"
+            f"{where}: apiVersion: found {desired.api_version!r}, expected {' or '.join(API_VERSIONS)}"
         )
-    if wanted.interactive_mode == "Always":
+    if desired.interactive_mode == "Always":
         raise errors.InvalidInput(f"{where}: interactiveMode: found 'Always', expected Never or IfAvailable")
-    program = wanted.command
+    program = desired.command
     if "/" in program and not Path(program).is_absolute():
         program = str(spec.resolve(program))
     return ExecCommand(
         program,
-        tuple(wanted.args or ()),
-        {**environment, **{each.name: each.value for each in wanted.env or ()}},
-        wanted.api_version,
-        wanted.install_hint,
-        cluster if wanted.provide_cluster_info else None,
+        tuple(desired.args or ()),
+        {**environment, **{env_var.name: env_var.value for env_var in desired.env or ()}},
+        desired.api_version,
+        desired.install_hint,
+        cluster if desired.provide_cluster_info else None,
     )
 
 
 class ExecCredentials:
-    """Credentials from a command."""
+    """Credentials from an exec plugin."""
 
     def __init__(self, command: ExecCommand, time: clock.Clock) -> None:
         self._command = command
@@ -269,8 +269,8 @@ class ExecCredentials:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.communicate()
         if process.returncode:
-            # Plugins write timestamps and request ids: such text is for the log, and not for an error that becomes the
-            # message of an event or a condition.
+            # Plugins write timestamps and request ids, which would make the message of an event or condition
+            # change with each repetition: log them only.
             quoted = complaint[-_LONGEST_QUOTE:].decode(errors="replace").strip()
             program, code = self._command.program, process.returncode
             _log.warning("exec plugin failed: program=%s exit_code=%d stderr=%s", program, code, quoted)
@@ -279,14 +279,14 @@ class ExecCredentials:
 
     def _read(self, printed: bytes) -> tuple[Credential, float | None]:
         try:
-            found = msgspec.json.decode(printed, type=_ExecCredential)
+            answer = msgspec.json.decode(printed, type=_ExecCredential)
         except msgspec.MsgspecError as error:
             raise self._failed(f"printed no ExecCredential: {error}") from error
-        if found.kind != "ExecCredential" or found.api_version != self._command.api_version:
+        if answer.kind != "ExecCredential" or answer.api_version != self._command.api_version:
             raise self._failed(
-                f"printed a {found.api_version} {found.kind}, expected a {self._command.api_version} ExecCredential"
+                f"printed a {answer.api_version} {answer.kind}, expected a {self._command.api_version} ExecCredential"
             )
-        status = found.status or _Status()
+        status = answer.status or _Status()
         if bool(status.client_certificate_data) != bool(status.client_key_data):
             raise self._failed("printed a client certificate without its key, or a key without its certificate")
         if not status.token and not status.client_certificate_data:
@@ -299,5 +299,5 @@ class ExecCredentials:
         expires = status.expiration_timestamp
         return Credential(headers, certificate), None if expires is None else expires.timestamp()
 
-    def _failed(self, why: str) -> kube_errors.CredentialsFailed:
-        return kube_errors.CredentialsFailed(f"exec plugin {self._command.program}", why)
+    def _failed(self, reason: str) -> kube_errors.CredentialsFailed:
+        return kube_errors.CredentialsFailed(f"exec plugin {self._command.program}", reason)

@@ -1,7 +1,7 @@
-"""The client: what the API can be asked for, with patience, manners and a word about what went wrong.
+"""Typed Kubernetes API client with retries, rate limiting and structured errors.
 
-Requests are made by `prepare`, which needs no I/O; here they are sent, within limits of rate and time, and tried again
-where that is safe. Reads give what the resource is read as: a model, or JSON. Writes take JSON.
+`request_builders` builds requests without I/O; the client sends them, and retries those that are safe to repeat. Reads
+return what the resource is declared as, a model or JSON; writes take JSON.
 
     node = await client.get(resources.NODES, "worker-1")                       # models.core.Node
     raw = await client.get(resources.NODES.untyped(), "worker-1")              # dict, every field
@@ -30,35 +30,35 @@ T = TypeVar("T")
 
 _EVERY_CALL = klog.verbosity_level(9)
 _ERRORS_FROM = 300
-"""Redirects are not followed: where one leads, the configuration did not say."""
+"""Redirects count as errors: the configuration names the server, and no other one is contacted."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """How a client behaves towards its server."""
+    """Settings of a client."""
 
     user_agent: str = field(default_factory=lambda: f"windlass/{metadata.version('windlass')}")
-    """The part before the slash is the manager of fields that are written without naming one."""
+    """User agent; the part before the slash is the default field manager."""
     writer: request_builders.WriteOptions = field(default_factory=lambda: request_builders.WriteOptions("windlass"))
-    """Owner, in managedFields, of what this client writes; and whether it writes for real."""
+    """Field manager of writes, and dry-run."""
     qps: float = 5.0
-    """Calls a second, in the long run. Zero is no limit."""
+    """Sustained calls per second; 0 is unlimited."""
     burst: int = 10
-    """Calls at once, after a quiet time."""
+    """Burst of calls above `qps`."""
     page_size: int = 500
-    """Objects asked for at once; a list of more is read in pages."""
+    """Page size of lists."""
     timeout_s: float = 30.0
-    """Time for one call. A watch has its own."""
+    """Timeout of one call; watches have their own."""
     watch_s: float = 300.0
-    """A watch ends after this long or up to twice as long, so that not all end at once."""
+    """Watch timeout; up to twice this value, so that not all watches end at once."""
     silence_s: float = 150.0
-    """A watch that says nothing for this long is given up: servers send a bookmark every minute."""
+    """A watch without data for this long is ended; kube-apiserver sends a bookmark every minute."""
     patience: flow_control.RetryPolicy = field(default_factory=flow_control.RetryPolicy)
 
 
 class Client:
-    """Talks to one API server."""
+    """A typed client of one API server."""
 
     def __init__(
         self,
@@ -69,15 +69,15 @@ class Client:
     ) -> None:
         self.clock = time
         self.settings = settings or ClientSettings()
-        # Drawn from the process-wide generator, so that whoever seeds that one gets the same run again.
+        # Seeded from the process-wide generator, so that a seeded process is reproducible.
         self.rng = rng or random.Random(random.getrandbits(64))
         self._transport = server
         self.turns = asyncio.Lock()
-        """For work that takes the event loop long, done in small pieces: one of them at a time."""
+        """Lock for long decoding in small pieces: one informer at a time."""
         self._throttle = flow_control.RateLimiter(self.settings.qps, self.settings.burst, time)
 
     def with_field_manager(self, manager: str) -> "Client":
-        """The same client, but for the owner, in managedFields, of what it writes. Limits are shared."""
+        """A copy with another field manager. Rate limits are shared."""
         other = copy.copy(self)
         other.settings = dataclasses.replace(
             self.settings, writer=dataclasses.replace(self.settings.writer, manager=manager)
@@ -85,19 +85,19 @@ class Client:
         return other
 
     def without_retries(self, timeout_s: float) -> "Client":
-        """The same client, but each call is tried once and has so much time. Limits of rate are shared."""
+        """A copy with a timeout and without retries. Rate limits are shared."""
         other = copy.copy(self)
         patience = dataclasses.replace(self.settings.patience, tries=1)
         other.settings = dataclasses.replace(self.settings, timeout_s=timeout_s, patience=patience)
         return other
 
     def with_own_rate_limit(self) -> "Client":
-        """The same client, with limits of rate of its own: neither waits for what the other sends."""
+        """A copy with a separate rate limiter, so that neither client delays the other."""
         other = copy.copy(self)
         other._throttle = flow_control.RateLimiter(self.settings.qps, self.settings.burst, self.clock)
         return other
 
-    # Reading
+    # Reads
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         return await self._read(resource, request_builders.build_get(resource, name, namespace))
@@ -110,19 +110,19 @@ class Client:
         resource_version: str = "",
         match: str = "",
     ) -> list_watch.ObjectList[T]:
-        """All objects of a selection, at one resourceVersion.
+        """All selected objects at one resourceVersion.
 
-        Read in pages; if the server forgets that version before the last page, once more and in one piece.
+        Lists in pages; if the continue token expires, once more without a limit.
         """
-        found: list_watch.ObjectList[T] = list_watch.ObjectList()
+        objects: list_watch.ObjectList[T] = list_watch.ObjectList()
         try:
             async for page in self.pages(resource, selection, resource_version=resource_version, match=match):
-                found.extend(page)
+                objects.extend(page)
         except errors.Gone:
-            if not found.resource_version:
+            if not objects.resource_version:
                 raise
-            found = await self._page(resource, request_builders.build_list(resource, selection))
-        return found
+            objects = await self._page(resource, request_builders.build_list(resource, selection))
+        return objects
 
     async def pages(
         self,
@@ -132,7 +132,7 @@ class Client:
         resource_version: str = "",
         match: str = "",
     ) -> AsyncIterator[list_watch.ObjectList[T]]:
-        """The pages of a list as they come. `errors.Gone` if the server forgets the version that they are of."""
+        """The pages of a list. `errors.Gone` if the continue token expires."""
         first = request_builders.build_list(
             resource, selection, limit=self.settings.page_size, resource_version=resource_version, match=match
         )
@@ -153,9 +153,9 @@ class Client:
         resource_version: str,
         timeout_s: int = 300,
     ) -> AsyncGenerator[list_watch.WatchEvent[T] | list_watch.MalformedEvent[T], None]:
-        """Changes after a resourceVersion, as they come, until the server ends the stream.
+        """Watch events after a resourceVersion, until the server ends the stream.
 
-        `errors.Gone` if that version is forgotten. Whoever wants to follow a resource for good uses an informer.
+        `errors.Gone` if the resourceVersion expired. To watch permanently, use an informer.
         """
         request = request_builders.build_watch(
             resource, selection, resource_version=resource_version, timeout_s=timeout_s, silence_s=timeout_s + 30.0
@@ -168,15 +168,15 @@ class Client:
                         raise found.error
                     yield found
 
-    # Writing
+    # Writes
 
     async def create(self, resource: Resource[T], body: Body, namespace: str = "", *, dry_run: bool = False) -> T:
-        """`dry_run`: what would be created, and is not."""
+        """Create an object. With `dry_run` the result is returned without being stored."""
         writer = dataclasses.replace(self.settings.writer, dry_run=dry_run or self.settings.writer.dry_run)
         return await self._read(resource, request_builders.build_create(resource, body, namespace, writer=writer))
 
     async def update(self, resource: Resource[T], body: Body, *, subresource: str = "") -> T:
-        """Replace an object; with its resourceVersion in the body, `errors.Conflict` if someone was faster."""
+        """Replace an object. `errors.Conflict` if its resourceVersion is outdated."""
         request = request_builders.build_update(resource, body, subresource=subresource, writer=self.settings.writer)
         return await self._read(resource, request)
 
@@ -199,7 +199,7 @@ class Client:
         return await self._read(resource, request)
 
     async def apply(self, resource: Resource[T], body: Body, *, subresource: str = "", force: bool = False) -> T:
-        """Server-side apply. `errors.Conflict` if another manager owns a field and `force` is not asked for."""
+        """Server-side apply. `errors.Conflict` if another manager owns a field, unless `force` is set."""
         writer = self.settings.writer
         request = request_builders.build_apply(resource, body, subresource=subresource, force=force, writer=writer)
         return await self._read(resource, request)
@@ -207,19 +207,19 @@ class Client:
     async def delete(
         self, resource: Resource[Any], name: str, namespace: str = "", how: DeleteOptions = DEFAULT_DELETE_OPTIONS
     ) -> None:
-        """Delete an object. It may live on for a while: finalizers, and the grace of a pod."""
+        """Delete an object; finalizers or a pod's grace period may delay it."""
         await self.call(request_builders.build_delete(resource, name, namespace, how, writer=self.settings.writer))
 
     # Subresources
 
     async def get_scale(self, resource: Resource[Any], name: str, namespace: str = "") -> Unstructured:
-        """The Scale of an object. At zero it says nothing: read `spec.get("replicas", 0)`."""
+        """The Scale of an object. `spec.replicas` is omitted at 0: read `spec.get("replicas", 0)`."""
         return _decode_json(await self.call(request_builders.build_get(resource, name, namespace, "scale")))
 
     async def scale(
         self, resource: Resource[Any], name: str, replicas: int, namespace: str = "", *, resource_version: str = ""
     ) -> Unstructured:
-        """Set the replicas through the scale subresource, if the object is still at that resourceVersion."""
+        """Set replicas through the scale subresource, with a resourceVersion precondition."""
         writer = self.settings.writer
         request = request_builders.build_scale(
             resource, name, replicas, namespace, resource_version=resource_version, writer=writer
@@ -227,13 +227,13 @@ class Client:
         return _decode_json(await self.call(request))
 
     async def evict(self, name: str, namespace: str, how: DeleteOptions = DEFAULT_DELETE_OPTIONS) -> None:
-        """Ask for a pod to leave. `errors.TooManyRequests` with `is_disruption_budget` if a budget says no."""
+        """Evict a pod. `errors.TooManyRequests` with `is_disruption_budget` if a PodDisruptionBudget forbids it."""
         await self.call(request_builders.build_evict(PODS, name, namespace, how, writer=self.settings.writer))
 
-    # Sending
+    # Transport
 
     async def call(self, request: transport.Request) -> bytes:
-        """The body of the answer. Tried again where that is safe and may help; otherwise an error of `errors`."""
+        """Send with retries and rate limit; returns the body. Errors are those of `errors`."""
         request = dataclasses.replace(request, timeout_s=self.settings.timeout_s)
         failures = 0
         while True:
@@ -248,11 +248,10 @@ class Client:
             await self.clock.sleep(wait_s)
 
     async def stream(self, request: transport.Request) -> AsyncGenerator[bytes, None]:
-        """The chunks of an answer that goes on, as a watch does; `errors.CallTimedOut` if it falls silent.
+        """The chunks of a streaming response; `errors.CallTimedOut` after a silence.
 
-        The first one is empty: the server has agreed, and may say nothing for a while.
-
-        Tried once and not throttled, like `exchange`: for callers that go at a pace of their own.
+        The first chunk is empty and marks an accepted request. Neither retried nor rate-limited, like `exchange`: the
+        caller sets the pace.
         """
         async with request_deadline(request):
             response = await self._send(request)
@@ -271,7 +270,7 @@ class Client:
                 yield chunk
 
     async def exchange(self, request: transport.Request) -> bytes:
-        """The body of the answer. Tried once and not throttled."""
+        """Send once, without rate limit; returns the body."""
         async with request_deadline(request):
             response = await self._send(request)
             body = await _drain(response)
@@ -309,7 +308,7 @@ class Client:
 
 @contextlib.asynccontextmanager
 async def request_deadline(request: transport.Request) -> AsyncIterator[None]:
-    """Whatever is done in here is done within the request's time, or `errors.CallTimedOut`."""
+    """Run the block within the request's timeout, or raise `errors.CallTimedOut`."""
     try:
         async with asyncio.timeout(request.timeout_s):
             yield

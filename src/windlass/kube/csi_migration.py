@@ -19,7 +19,7 @@ _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.i
 
 
 def find_volume_handle(source: str, disk: str, labels: Mapping[str, str] | None = None) -> str:
-    """The handle of a disk, `labels` being those of its persistent volume; empty if it cannot be told."""
+    """The volume handle of an in-tree disk; `labels` are those of its PersistentVolume. Empty if unknown."""
     if source == "awsElasticBlockStore":
         return _handle_aws(disk)
     if source == "gcePersistentDisk":
@@ -30,7 +30,7 @@ def find_volume_handle(source: str, disk: str, labels: Mapping[str, str] | None 
 def explain_missing_handle(
     source: str, disk: str, labels: Mapping[str, str] | None = None, azure_kind: str | None = None
 ) -> str:
-    """Why a disk has no handle, in kube-scheduler's words; empty where that is not known."""
+    """Why a disk has no handle, in kube-scheduler's words; empty if that is unknown."""
     if source == "awsElasticBlockStore":
         return f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({disk})"
     if source == "azureDisk":
@@ -42,20 +42,20 @@ def _explain_gce(labels: Mapping[str, str]) -> str:
     zones = _find_gce_zones(labels)
     unlike = next((zone for zone in zones if zone.count("-") != 2), None)
     if unlike is not None:
-        why = f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {unlike}"
+        reason = f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {unlike}"
     else:
         regions = " ".join(f"{region}:{{}}" for region in sorted({zone.rpartition("-")[0] for zone in zones}))
-        why = f"multiple or no regions gotten from zones, got: map[{regions}]"
-    return f"failed to get region from zones: {why}"
+        reason = f"multiple or no regions gotten from zones, got: map[{regions}]"
+    return f"failed to get region from zones: {reason}"
 
 
 def is_managed_azure_disk(azure_kind: str | None) -> bool:
-    """Azure's driver took over managed disks only; the API server writes `Shared` where no kind was given."""
+    """True for managed disks, the only ones migrated. kube-apiserver defaults the kind to `Shared`."""
     return azure_kind is None or azure_kind.lower() == "managed"
 
 
 def _handle_aws(disk: str) -> str:
-    """`vol-1`, or `aws://zone/vol-1`, which older volumes have."""
+    """`vol-1`, or `aws://zone/vol-1` of older volumes."""
     if not disk.startswith("aws://"):
         return disk
     _, _, path = disk.removeprefix("aws://").partition("/")
@@ -64,7 +64,7 @@ def _handle_aws(disk: str) -> str:
 
 
 def _handle_gce(disk: str, labels: Mapping[str, str]) -> str:
-    """A zonal disk belongs to its zone, a regional one (`a__b` in the label) to the region of its zones."""
+    """The handle contains the zone of a zonal disk, and the region of a regional one (`a__b` in the label)."""
     zones = _find_gce_zones(labels)
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{disk}"

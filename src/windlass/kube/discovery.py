@@ -1,7 +1,6 @@
-"""Discovery: which resources a server has.
+"""Discovery of the resources that a server serves.
 
-For kinds that are not known beforehand, such as infrastructure machine templates, and for versions that differ from
-server to server.
+For kinds that are not known in advance, such as infrastructure templates, and for versions that differ between servers.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ _JSON = {"accept": "application/json"}
 
 
 class ApiResource(Model, frozen=True):
-    """A resource, or a subresource (`nodes/status`), of one version of a group."""
+    """A resource or subresource (`nodes/status`) of a group version."""
 
     name: str
     kind: str
@@ -45,14 +44,14 @@ class _GroupList(Model, frozen=True):
 
 
 async def list_resources(api: client.Client, api_version: str) -> list[ApiResource]:
-    """What a version of a group has; nothing if the server does not have that version."""
+    """The resources of a group version; empty if the server lacks it."""
     path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-    found = await _get(api, path, _ResourceList)
-    return [] if found is None else found.resources or []
+    resource_list = await _get(api, path, _ResourceList)
+    return [] if resource_list is None else resource_list.resources or []
 
 
 async def find_resource(api: client.Client, api_version: str, kind: str) -> Resource[Unstructured] | None:
-    """The resource of a kind; None if the server does not have it."""
+    """The resource of a kind; None if the server lacks it."""
     for resource in await list_resources(api, api_version):
         if resource.kind == kind and "/" not in resource.name:
             return Resource(api_version, resource.name, kind, resource.namespaced, Unstructured)
@@ -60,13 +59,13 @@ async def find_resource(api: client.Client, api_version: str, kind: str) -> Reso
 
 
 async def has_resource(api: client.Client, resource: Resource[Any], subresource: str = "") -> bool:
-    """Whether the server has a resource, or a subresource of it."""
+    """True if the server serves a resource, and its subresource if given."""
     name = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    return any(found.name == name for found in await list_resources(api, resource.api_version))
+    return any(api_resource.name == name for api_resource in await list_resources(api, resource.api_version))
 
 
 async def list_versions(api: client.Client, group: str) -> list[str]:
-    """The apiVersions of a group that the server has, the preferred one first; none if it has no such group."""
+    """The served apiVersions of a group, the preferred one first."""
     groups = await _get(api, "/apis", _GroupList)
     for found in (groups.groups if groups else None) or ():
         if found.name == group:

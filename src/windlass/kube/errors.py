@@ -1,34 +1,33 @@
-"""What can go wrong between us and an API server.
+"""Errors of API calls.
 
     WindlassError
-    └── KubeError                    a call did not do what was asked
-        ├── ConnectionLost           no answer, or half of one: whether the server acted is not known
-        │   ├── ConnectFailed        it cannot have acted: refused, name not found, certificate not trusted
-        │   └── CallTimedOut         the answer was not in within the call's time
-        ├── InvalidAnswer            an answer that is not what the API promises: no JSON, no object
-        ├── CredentialsFailed        the credentials could not be had: a plugin failed, a token file is gone
-        ├── NotCurrent               what was seen may be over by now: watches are cut off
-        ├── Withheld                 not sent: whoever asked for it does not lead any more
-        └── ApiError                 the server said no; carries its Status object
+    └── KubeError                    a call failed
+        ├── ConnectionLost           no complete response: the server may or may not have acted
+        │   ├── ConnectFailed        no connection: the server did not act
+        │   └── CallTimedOut         no response within the timeout of the call
+        ├── InvalidResponse          a response that violates the API: no JSON, no object
+        ├── CredentialsFailed        no credentials: an exec plugin failed, a token file is missing
+        ├── WatchStale               a store may be outdated: its watches are disconnected
+        ├── WriteFenced              not sent: this process is not the leader any more
+        └── ApiError                 an error response; carries its Status
             ├── BadRequest           400
-            ├── Unauthorized         401   the credentials are not (or no longer) good
-            ├── Forbidden            403   not allowed, or an admission policy refused
+            ├── Unauthorized         401   the credentials are not, or no longer, valid
+            ├── Forbidden            403   denied by RBAC or admission
             ├── NotFound             404
             ├── MethodNotAllowed     405
-            ├── Conflict             409   the object changed meanwhile, or another manager owns the field
+            ├── Conflict             409   outdated resourceVersion, or another manager owns a field
             │   └── AlreadyExists
-            ├── Gone                 410   that resourceVersion, or page, is forgotten: list again
-            ├── UnsupportedMediaType 415   a patch of a kind that this resource does not take
-            ├── Invalid              422   validation or an admission policy refused
-            ├── TooManyRequests      429   overloaded; or, for an eviction, a disruption budget's answer
+            ├── Gone                 410   the resourceVersion or continue token expired: list again
+            ├── UnsupportedMediaType 415   a patch type that the resource does not support
+            ├── Invalid              422   rejected by validation or admission
+            ├── TooManyRequests      429   overload; or, for an eviction, a PodDisruptionBudget
             └── ServerError          5xx
                 ├── ServiceUnavailable  503
-                └── ServerTimeout    504   or a Status that says Timeout or ServerTimeout
+                └── ServerTimeout    504   or a Status with reason Timeout or ServerTimeout
 
-A refusal by admission may be Forbidden or Invalid: policies choose. What is worth a second try is decided in `retry`.
-
-The text of an error is the same each time the same fails: it becomes the message of events and conditions, where
-another text is another event or another write of the status.
+Admission policies choose between Forbidden and Invalid. `flow_control` decides which errors are retried. The text of an
+error is the same for each repetition: it becomes the message of events and conditions, where a changed text is a new
+event or status write.
 """
 
 import re
@@ -43,19 +42,19 @@ from windlass.kube.models import meta
 _STATUS = msgspec.json.Decoder(meta.Status)
 _LONGEST_QUOTE = 500
 _CHANGING = re.compile(r"(?<=resource version): \d+(?: \(\d+\)|, current: \d+)?|(?<=tcp )\S+:\d+->")
-"""What changes from one answer to the next in a server's messages: resourceVersions, and ports that it calls from."""
+"""Varying parts of server messages: resourceVersions, and client ports."""
 
 
 class KubeError(errors.WindlassError):
-    """A call to an API server did not do what was asked."""
+    """A call to an API server failed."""
 
     retry_after_s: float = 0.0
-    """What the server asked to wait before the next try, if it said so."""
+    """Retry-After in seconds; None if absent."""
 
 
 @dataclass(eq=False)
 class ConnectionLost(KubeError):
-    """No answer, or only part of one. The server may or may not have acted."""
+    """No response, or an incomplete one. The server may or may not have acted."""
 
     call: str
     why: str
@@ -65,16 +64,16 @@ class ConnectionLost(KubeError):
 
 
 class ConnectFailed(ConnectionLost):
-    """No connection: the server cannot have acted."""
+    """No connection: the server did not act."""
 
 
 class CallTimedOut(ConnectionLost):
-    """The answer was not in within the call's time."""
+    """No response within the call's timeout."""
 
 
 @dataclass(eq=False)
 class InvalidResponse(KubeError):
-    """The server's answer is not what the API promises."""
+    """The response violates the API."""
 
     call: str
     why: str
@@ -85,7 +84,7 @@ class InvalidResponse(KubeError):
 
 @dataclass(eq=False)
 class CredentialsFailed(KubeError):
-    """No credentials to be had from where the configuration says they come from."""
+    """The configured source of credentials failed."""
 
     source: str
     why: str
@@ -95,16 +94,16 @@ class CredentialsFailed(KubeError):
 
 
 class WatchStale(KubeError):
-    """What was seen may be over by now: its watches are cut off."""
+    """A store may be outdated: its watches are disconnected."""
 
 
 class WriteFenced(KubeError):
-    """Not sent: whoever asked for it does not lead any more."""
+    """Not sent: this process is not the leader any more."""
 
 
 @dataclass(eq=False)
 class ApiError(KubeError):
-    """The server refused. `status` is its own account of why."""
+    """An error response; `status` is its Status object."""
 
     call: str
     code: int
@@ -125,68 +124,68 @@ class ApiError(KubeError):
 
 
 class BadRequest(ApiError):
-    """The server could not make sense of the request."""
+    """The request is malformed."""
 
 
 class Unauthorized(ApiError):
-    """The credentials are not, or no longer, good."""
+    """The credentials are not, or no longer, valid."""
 
 
 class Forbidden(ApiError):
-    """Not allowed to this user, or refused by admission."""
+    """Denied by RBAC or admission."""
 
 
 class NotFound(ApiError):
-    """No such object, or no such resource."""
+    """The object or resource does not exist."""
 
 
 class MethodNotAllowed(ApiError):
-    """The resource has no such verb."""
+    """The resource does not support the verb."""
 
 
 class Conflict(ApiError):
-    """The object changed since it was read, a precondition failed, or another manager owns a field."""
+    """The resourceVersion is outdated, a precondition failed, or another manager owns a field."""
 
 
 class AlreadyExists(Conflict):
-    """There is an object of that name."""
+    """An object of that name exists."""
 
 
 class Gone(ApiError):
-    """The resourceVersion or the page asked for is forgotten."""
+    """The resourceVersion or continue token expired."""
 
 
 class UnsupportedMediaType(ApiError):
-    """The resource takes no body of that type."""
+    """The resource does not support the content type."""
 
 
 class Invalid(ApiError):
-    """Validation, or an admission policy, refused; `status.causes` name the fields."""
+    """Rejected by validation or admission; `status.causes` names the fields."""
 
 
 class TooManyRequests(ApiError):
-    """Overloaded, or a disruption budget's answer to an eviction."""
+    """The server is overloaded, or a PodDisruptionBudget forbids an eviction."""
 
     @property
     def is_disruption_budget(self) -> bool:
-        """A budget said no: the server is well, and asking again at once cannot help."""
+        """True if a PodDisruptionBudget forbids the eviction: an immediate retry is useless."""
         return self.status.has_cause("DisruptionBudget")
 
 
 class ServerError(ApiError):
-    """Something failed on the server's side."""
+    """An error of the server."""
 
 
 class ServiceUnavailable(ServerError):
-    """The server, or one it depends on, is not there at the moment."""
+    """The server, or a dependency of it, is unavailable."""
 
 
 class ServerTimeout(ServerError):
-    """The server gave up waiting; it may have acted."""
+    """The server timed out; it may have acted."""
 
     @property
     def is_resource_version_too_large(self) -> bool:
-        """The server is behind the resourceVersion asked for: it was restored to an earlier state, or lags."""
+        """True if the server is behind the requested resourceVersion: restored from a backup, or lagging."""
         return self.status.has_cause("ResourceVersionTooLarge") or "Too large resource version" in self.message
 
 
@@ -196,7 +195,7 @@ _BY_REASON: dict[str, type[ApiError]] = {
     "Timeout": ServerTimeout,
     "ServerTimeout": ServerTimeout,
 }
-"""Where the reason says more than the code."""
+"""Errors that the reason identifies better than the code."""
 
 _BY_CODE: dict[int, type[ApiError]] = {
     400: BadRequest,
@@ -215,22 +214,22 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def from_response(call: str, code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error that an answer of 400 or above stands for. A body that is no Status becomes its message."""
+    """The error of a response with status 400 or above. A body that is no Status becomes the message."""
     try:
-        said = _STATUS.decode(body)
+        status = _STATUS.decode(body)
     except msgspec.MsgspecError:
-        said = meta.Status(message=body[:_LONGEST_QUOTE].decode(errors="replace").strip())
-    return from_status(call, said, code, _parse_retry_after(headers.get("retry-after")))
+        status = meta.Status(message=body[:_LONGEST_QUOTE].decode(errors="replace").strip())
+    return from_status(call, status, code, _parse_retry_after(headers.get("retry-after")))
 
 
-def from_status(call: str, said: meta.Status, code: int = 0, retry_after_s: float = 0.0) -> ApiError:
-    """The error that a Status stands for, wherever it was met: as an answer, or in the middle of a watch."""
-    code = code or said.code or 500
-    kind = _BY_REASON.get(said.reason or "") or _BY_CODE.get(code) or (ServerError if code >= 500 else ApiError)
-    asked_s = float((said.details.retry_after_seconds if said.details else None) or 0)
-    return kind(call, code, said, retry_after_s=max(retry_after_s, asked_s))
+def from_status(call: str, status: meta.Status, code: int = 0, retry_after_s: float = 0.0) -> ApiError:
+    """The error of a Status, from a response or within a watch."""
+    code = code or status.code or 500
+    kind = _BY_REASON.get(status.reason or "") or _BY_CODE.get(code) or (ServerError if code >= 500 else ApiError)
+    asked_s = float((status.details.retry_after_seconds if status.details else None) or 0)
+    return kind(call, code, status, retry_after_s=max(retry_after_s, asked_s))
 
 
 def _parse_retry_after(header: str | None) -> float:
-    """Retry-After in seconds; the form with a date is not used by Kubernetes and counts as none."""
+    """Retry-After in seconds; the date form, which Kubernetes does not use, counts as absent."""
     return float(header) if header and header.isascii() and header.isdigit() else 0.0

@@ -1,8 +1,8 @@
-"""Events: what happened to an object, written where people look (`kubectl describe`).
+"""Event recorder: writes Events (v1) about objects, with correlation as in client-go.
 
-The same reason about the same object is written once in five minutes. What happens meanwhile is counted, and the count
-is told with the next one that is written. An object that stands for many things (a controller's status) can have its
-events told apart by their messages as well. Events are for people: one that cannot be written is logged and let go.
+The same reason about the same object is written once per window; repetitions are counted, and the count is written with
+the next one. For objects that stand for many things, such as a controller's status, messages distinguish events as
+well. A failed write is logged and dropped.
 """
 
 import asyncio
@@ -20,17 +20,17 @@ NORMAL = "Normal"
 WARNING = "Warning"
 
 WINDOW_S = 300.0
-"""How long the same is not written again."""
+"""Correlation window: equal events are written once."""
 _REMEMBERED = 8192
 _REMEMBERED_S = 3600.0
-"""As long as API servers keep an event: of one that they let go there is no count to go on with."""
+"""Retention of counts: kube-apiserver deletes events after an hour."""
 _QUEUED = 1000
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class InvolvedObject:
-    """The object that something happened to."""
+    """The object of an event."""
 
     api_version: str
     kind: str
@@ -51,31 +51,31 @@ class InvolvedObject:
 
 @dataclass(frozen=True, slots=True)
 class EventOccurrence:
-    """Something that happened. `type` is Normal or Warning, `reason` a word in CamelCase, `message` a sentence."""
+    """An occurrence. `type` is Normal or Warning, `reason` is CamelCase, `message` a sentence."""
 
     about: InvolvedObject
     type: str
     reason: str
     message: str
     action: str = ""
-    """What was being done, in CamelCase; not every event says so."""
+    """The action, in CamelCase; optional."""
 
 
 @dataclass(slots=True)
 class _Record:
-    """An event on the server, and how often it has happened."""
+    """A written event and its count."""
 
     name: str
     first_s: float
     count: int = 0
     written: bool = False
     noted_s: float = 0.0
-    """When it happened last, monotonic."""
+    """Monotonic time of the last occurrence."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventWrite:
-    """An event to be created, or, where it is there already, its new count."""
+    """An event to create, or the new count of an existing one."""
 
     occurrence: EventOccurrence
     name: str
@@ -86,7 +86,7 @@ class EventWrite:
 
     @property
     def namespace(self) -> str:
-        """That of the object; events about what has none live in `default`."""
+        """The namespace of the object; `default` for cluster-scoped objects."""
         return self.occurrence.about.namespace or "default"
 
     def patch(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class EventWrite:
 
 
 class EventCorrelator:
-    """Decides what is written. No I/O."""
+    """Decides which occurrences are written. No I/O."""
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self._window_s = window_s
@@ -122,7 +122,7 @@ class EventCorrelator:
     def correlate(
         self, occurrence: EventOccurrence, now_s: float, monotonic_s: float, by_message: bool = False
     ) -> EventWrite | None:
-        """Count an occurrence. What to write of it, if now is the time to."""
+        """Count an occurrence; returns the write that is due, or None."""
         self._forget(monotonic_s - _REMEMBERED_S)
         record = self._remember(occurrence, now_s)
         record.count, record.noted_s = record.count + 1, monotonic_s
@@ -135,7 +135,7 @@ class EventCorrelator:
         return EventWrite(occurrence, record.name, record.first_s, now_s, record.count, exists)
 
     def recreate(self, write: EventWrite) -> EventWrite:
-        """The event is no longer on the server: what to create in its stead."""
+        """The event to create if the server has deleted the one to patch."""
         before = self._records.pop(write.occurrence, None)
         record = self._remember(write.occurrence, write.last_s)
         record.count, record.written = 1, True
@@ -143,7 +143,7 @@ class EventCorrelator:
         return EventWrite(write.occurrence, record.name, record.first_s, write.last_s, 1, exists=False)
 
     def _forget(self, before_s: float) -> None:
-        """What has not happened since: both are in the order of their last use."""
+        """Forget expired records; both maps are in order of last use."""
         while self._records and next(iter(self._records.values())).noted_s < before_s:
             self._records.popitem(last=False)
         while self._quiet_until_s and next(iter(self._quiet_until_s.values())) < before_s:
@@ -160,7 +160,7 @@ class EventCorrelator:
 
 
 class EventRecorder:
-    """Writes events, in the background and in order. `window_s` of zero writes every occurrence."""
+    """Writes events in the background, in order. `window_s` 0 writes every occurrence."""
 
     def __init__(self, api: client.Client, component: str, *, window_s: float = WINDOW_S) -> None:
         self._client = api
@@ -168,7 +168,7 @@ class EventRecorder:
         self._correlator = EventCorrelator(window_s)
         self._queue: asyncio.Queue[EventWrite] = asyncio.Queue(_QUEUED)
         self.dropped = 0
-        """Events that were never written: the server refused them, or too many came at once."""
+        """Events that were dropped: rejected by the server, or in excess of the queue."""
 
     def record(
         self,
@@ -181,9 +181,9 @@ class EventRecorder:
         action: str = "",
         at_s: float | None = None,
     ) -> None:
-        """Note an occurrence. Never waits, never fails.
+        """Queue an occurrence. Never blocks, never fails.
 
-        `by_message`: another message is another event. `at_s`: when it happened, if that is not now.
+        `by_message`: different messages are different events. `at_s`: time of the occurrence; default now.
         """
         time: clock.Clock = self._client.clock
         occurrence = EventOccurrence(about, type_, reason, message, action)
@@ -197,20 +197,26 @@ class EventRecorder:
             self.dropped += 1
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write queued events until cancelled."""
         while True:
             write = await self._queue.get()
             try:
                 await self._write(write)
-            except Exception as error:  # whatever it is, it costs one event
+            except Exception as error:  # any error drops one event only
                 self.dropped += 1
-                about, is_unforeseen = write.occurrence.about, not isinstance(error, WindlassError)
-                _log.warning("event %s of %s: %s", write.occurrence.reason, about.name, error, exc_info=is_unforeseen)
+                about, is_unexpected = write.occurrence.about, not isinstance(error, WindlassError)
+                _log.warning(
+                    "failed to write event: reason=%s object=%s error=%s",
+                    write.occurrence.reason,
+                    about.name,
+                    error,
+                    exc_info=is_unexpected,
+                )
             finally:
                 self._queue.task_done()
 
     async def wait_written(self) -> None:
-        """Until everything that was recorded has been written or given up."""
+        """Wait until all queued events are written or dropped."""
         await self._queue.join()
 
     async def _write(self, write: EventWrite) -> None:
@@ -224,7 +230,7 @@ class EventRecorder:
 
 
 def _bound(remembered: OrderedDict[Any, Any], key: object) -> None:
-    """The key was used last; the one that was not used for longest goes if there are too many."""
+    """Move a key to the end, and drop the least recently used one if the map is full."""
     remembered.move_to_end(key)
     if len(remembered) > _REMEMBERED:
         remembered.popitem(last=False)

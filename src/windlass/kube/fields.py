@@ -14,7 +14,7 @@ import msgspec
 from windlass import errors, quantity
 
 _LARGEST_MILLI = quantity.INT64_MAX * quantity.MILLI
-"""In nano-units, the most that an int64 holds in milli-units, as kube-scheduler counts cpu."""
+"""Maximum in nano-units of what an int64 holds in milli-units, as kube-scheduler counts CPU."""
 
 _COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 
@@ -24,7 +24,7 @@ _MISMATCH = re.compile(r"Expected (?P<accepted>.*), got (?P<found>.*)")
 
 
 class InvalidField(ValueError):
-    """Something at `field` cannot be read."""
+    """An invalid field, by path."""
 
     def __init__(self, field: str, found: object, accepted: str) -> None:
         super().__init__(f"{field}: found {found!r}, expected {accepted}")
@@ -37,7 +37,7 @@ class InvalidField(ValueError):
 def translate_decode_error(
     error: msgspec.MsgspecError, text: bytes | str | msgspec.Raw, within: str = ""
 ) -> InvalidField:
-    """The same complaint about the same path, with what the text holds there."""
+    """The decode error with the value that is found at its path."""
     if not isinstance(error, msgspec.ValidationError):
         return InvalidField(within or "the object", str(error), "valid JSON")
     complaint = _COMPLAINT.fullmatch(str(error))
@@ -53,7 +53,7 @@ def translate_decode_error(
 
 
 def _look_up(tree: Any, path: str) -> Any:
-    """What is at a path; of a map whose key is not told (`labels[...]`), all of it."""
+    """The value at a path; for a map without a key (`labels[...]`), the whole map."""
     for step in _STEP.findall(path):
         if step == "...":
             break
@@ -62,14 +62,14 @@ def _look_up(tree: Any, path: str) -> Any:
 
 
 def read_enum(value: str | None, accepted: tuple[str, ...], at: str) -> str:
-    """The value, if it is one of those accepted."""
+    """The value, if it is an accepted one; else InvalidField."""
     if value not in accepted:
         raise InvalidField(at, value, format_alternatives(accepted))
     return value
 
 
 def read_quantity(value: object, at: str) -> quantity.Quantity:
-    """A quantity of any sign; one beyond what an int64 holds is as large as that."""
+    """A quantity of any sign, clamped to an int64."""
     try:
         return quantity.saturate_int64(quantity.read_quantity(value))
     except ValueError:
@@ -79,8 +79,9 @@ def read_quantity(value: object, at: str) -> quantity.Quantity:
 def read_amounts(
     amounts: Mapping[str, object] | None, at: str, complaints: list[InvalidField] | None = None
 ) -> dict[str, int]:
-    """Amounts by resource name, in nano-units; none may be negative. `complaints` gets those that an int64 cannot hold,
-    and that kube-scheduler therefore counts as less.
+    """Amounts by resource in nano-units, none negative.
+
+    `complaints` gets amounts that exceed an int64, which kube-scheduler clamps.
     """
     read: dict[str, int] = {}
     for name, value in (amounts or {}).items():
@@ -107,7 +108,7 @@ def format_alternatives(accepted: tuple[str, ...]) -> str:
 CPU = "cpu"
 
 MAX_AMOUNT = 2**55
-"""Amounts are counted up to this (32 PiB, or as many millicores), so that a node full of them still fits an int64."""
+"""Maximum counted amount: 32 PiB, or as many millicores, so that sums over a node fit an int64."""
 
 _MAX_NANO_OF_CPU = MAX_AMOUNT * quantity.MILLI
 
@@ -115,12 +116,12 @@ _BOUNDED = (CPU, "memory", "ephemeral-storage")
 
 
 def to_engine_amount(name: str, amount: quantity.Quantity) -> int:
-    """An amount as the engine counts it: cpu in millicores, everything else in whole units."""
+    """An amount in engine units: millicores for CPU, whole units for all else."""
     return min(_count_unbounded(name, amount), MAX_AMOUNT)
 
 
 def check_capacity(name: str, amount: quantity.Quantity, found: object, at: str) -> None:
-    """InvalidField if no node has that much of the resource. Extended resources may be anything that fits an int64."""
+    """InvalidField if no node can have the amount. Extended resources may have any int64."""
     most = MAX_AMOUNT if name in _BOUNDED else quantity.INT64_MAX - 1
     if _count_unbounded(name, amount) > most:
         unit = "m" if name == CPU else ""
@@ -128,16 +129,16 @@ def check_capacity(name: str, amount: quantity.Quantity, found: object, at: str)
 
 
 def read_capacity(amounts: Mapping[str, object] | None, at: str) -> dict[str, int]:
-    """Capacity by resource name, in nano-units. InvalidField if no node has it."""
+    """Capacity by resource in nano-units. InvalidField if an amount is implausible."""
     read = read_amounts(amounts, at)
     for name, nano in read.items():
-        if nano > _MAX_NANO_OF_CPU:  # the least that any check refuses
+        if nano > _MAX_NANO_OF_CPU:  # the lowest limit of all checks
             check_capacity(name, quantity.Quantity(nano), (amounts or {})[name], f"{at}[{name}]")
     return read
 
 
 def read_valid_capacity(amounts: Mapping[str, object] | None) -> dict[str, int]:
-    """The same without the amounts that cannot be read."""
+    """Capacity without invalid amounts."""
     kept: dict[str, int] = {}
     for name, value in (amounts or {}).items():
         try:

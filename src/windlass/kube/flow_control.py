@@ -14,28 +14,28 @@ from windlass.kube.transport import Request
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait after each failure in a row: doubling, with jitter, up to a limit."""
+    """Exponential backoff with jitter and an upper limit."""
 
     first_s: float = 0.25
     limit_s: float = 30.0
 
     def wait_s(self, failures: int, rng: random.Random) -> float:
-        """Half of it certain, half of it chance, so that clients that failed together do not come back together."""
+        """The n-th wait: half fixed, half random, so that clients that failed together retry at different times."""
         whole_s = min(self.first_s * 2.0 ** min(failures - 1, 62), self.limit_s)
         return whole_s * (0.5 + 0.5 * rng.random())
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a call is given up."""
+    """Which failed calls are retried, and how often."""
 
     tries: int = 5
     backoff: Backoff = Backoff(0.25, 10.0)
     longest_s: float = 60.0
-    """A server that asks for more patience than this gets none: the caller decides what to do meanwhile."""
+    """Maximum Retry-After that is honoured; with a longer one the call fails."""
 
     def wait_s(self, request: Request, error: errors.KubeError, failures: int, rng: random.Random) -> float | None:
-        """Seconds to wait before the next try; None: this failure is final."""
+        """Seconds until the next retry; None if the failure is final."""
         if failures >= self.tries or error.retry_after_s > self.longest_s or not is_worth_retrying(request, error):
             return None
         return max(error.retry_after_s, self.backoff.wait_s(failures, rng))
@@ -52,16 +52,16 @@ def is_worth_retrying(request: Request, error: errors.KubeError) -> bool:
 
 
 def is_idempotent(request: Request) -> bool:
-    """Doing it twice comes to the same as doing it once."""
+    """True if executing the request twice has the effect of executing it once."""
     if request.method == "PATCH":
         return request.headers.get("content-type") in (request_builders.MERGE_PATCH, request_builders.APPLY_PATCH)
     return request.method in ("GET", "PUT", "DELETE")
 
 
 class RateLimiter:
-    """A bucket that holds `burst` turns and gets `qps` new ones each second. Zero or less is no limit.
+    """A token bucket with `burst` tokens, refilled at `qps`. 0 or less is unlimited.
 
-    Turns are given in the order they were asked for: who comes when none is left reserves one that is still to come.
+    Tokens are granted in order of request; without one left, a future token is reserved.
     """
 
     def __init__(self, qps: float, burst: int, time: clock.Clock) -> None:
@@ -77,7 +77,7 @@ class RateLimiter:
             await self._clock.sleep(wait_s)
 
     def reserve(self) -> float:
-        """Take a turn; returns the seconds until it may be used."""
+        """Reserve a token; returns the seconds until it is valid."""
         if self._qps <= 0.0:
             return 0.0
         now_s = self._clock.monotonic_s()

@@ -13,17 +13,17 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
-"""IPv4 addresses, spelt as IPv6."""
+"""IPv4-mapped IPv6 addresses."""
 _PORTS = {"http": "80", "https": "443"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
     suffix: str
-    """Begins with a dot."""
+    """The domain with a leading dot."""
     port: str
     counts_itself: bool
-    """Does the name without the dot count as well?"""
+    """True if the domain itself matches too, not only its subdomains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ _NoProxyRule = _Domain | _Host | _All | Network
 
 
 def find_proxy(url: str, environment: Mapping[str, str]) -> str | None:
-    """The proxy for a URL, if it has one."""
+    """The proxy of a URL; None to connect directly."""
     parts = parse.urlsplit(url)
     names = {"https": "HTTPS_PROXY", "http": "HTTP_PROXY"}
     if parts.scheme not in names:
@@ -60,18 +60,18 @@ def _needs_proxy(host: str, port: str, environment: Mapping[str, str]) -> bool:
     if host == "localhost" or (address is not None and address.is_loopback):
         return False
     exceptions = _read_exceptions(_get_variable(environment, "NO_PROXY"))
-    return not any(_matches(each, host.strip().lower(), port, address) for each in exceptions)
+    return not any(_matches(item, host.strip().lower(), port, address) for item in exceptions)
 
 
 def _matches(exception: _NoProxyRule, host: str, port: str, address: Address | None) -> bool:
     match exception:
         case _All():
             return True
-        case _Domain(suffix, wanted, counts_itself):
+        case _Domain(suffix, desired, counts_itself):
             is_meant = host.endswith(suffix) or (counts_itself and host == suffix[1:])
-            return address is None and is_meant and wanted in ("", port)
-        case _Host(wanted_address, wanted):
-            return address == wanted_address and wanted in ("", port)
+            return address is None and is_meant and desired in ("", port)
+        case _Host(wanted_address, desired):
+            return address == wanted_address and desired in ("", port)
     return address is not None and address.version == exception.version and address in exception
 
 
@@ -93,7 +93,7 @@ def _read_exceptions(text: str) -> Iterator[_NoProxyRule]:
 
 
 def _split_entry(entry: str) -> tuple[str, str]:
-    """(host, port) of an entry; the whole as host where Go's SplitHostPort does not split it."""
+    """(host, port) of an entry; (entry, "") where Go's SplitHostPort fails."""
     host, colon, port = entry.rpartition(":")
     if not colon:
         return entry, ""
@@ -103,7 +103,7 @@ def _split_entry(entry: str) -> tuple[str, str]:
 
 
 def _split_netloc(netloc: str) -> tuple[str, str]:
-    """(host, port) of a URL, letters as they are."""
+    """(host, port) of a URL, case preserved."""
     if netloc.startswith("["):
         host, _, rest = netloc[1:].partition("]")
         return host, rest.removeprefix(":")
@@ -112,7 +112,7 @@ def _split_netloc(netloc: str) -> tuple[str, str]:
 
 
 def _read_address(host: str) -> Address | None:
-    """An IPv4 address that is spelt as IPv6 counts as IPv4."""
+    """An IP address; IPv4-mapped IPv6 counts as IPv4."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -144,7 +144,7 @@ def _get_variable(environment: Mapping[str, str], name: str) -> str:
 
 
 def _proxy_url(proxy: str) -> str:
-    """A proxy may be given as host:port alone, which means http."""
+    """The URL of a proxy; `host:port` means http."""
     if not proxy:
         return ""
     try:

@@ -28,16 +28,16 @@ from windlass.kube import errors, transport
 _METADATA_ADDRESSES = frozenset(
     map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd20:ce::254"))
 )
-"""Where clouds tell a machine who it is, outside of the link-local range: AWS, Alibaba, Azure, Oracle, Google."""
+"""Metadata services outside the link-local range: AWS, Alibaba, Azure, Oracle, Google."""
 
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-"""IPv4 addresses as networks without IPv4 reach them."""
+"""NAT64 prefixes: IPv4 addresses as IPv6-only networks reach them."""
 
 
 def explain_blocked_address(text: str) -> str:
-    """Why an address is not connected to; empty if it may be, or if it is a name."""
+    """Why an address is blocked; empty if it is allowed or a host name."""
     try:
         address = ipaddress.ip_address(text.strip("[]"))
     except ValueError:
@@ -57,7 +57,7 @@ def explain_blocked_address(text: str) -> str:
 
 
 def _unwrap(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The IPv4 address that it stands for, if it does."""
+    """The embedded IPv4 address, if there is one."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address in _NAT64:
@@ -67,7 +67,7 @@ def _unwrap(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress
 
 
 def load_client_certificate(context: ssl.SSLContext, certificate: transport.Certificate) -> None:
-    """Have the context prove who we are. ssl.SSLError if certificate or key cannot be read, or do not match."""
+    """Load a client certificate into a TLS context. ssl.SSLError if they are malformed or do not match."""
     if hasattr(os, "memfd_create"):
         with _memory_file(certificate.certificate + b"\n" + certificate.key) as path:
             context.load_cert_chain(path)
@@ -76,14 +76,14 @@ def load_client_certificate(context: ssl.SSLContext, certificate: transport.Cert
 
 
 def load_client_certificate_by_pipes(context: ssl.SSLContext, certificate: transport.Certificate) -> None:
-    """For systems without anonymous files; each pipe can be read once, so certificate and key have one each."""
+    """The same by pipes, for systems without memfd. A pipe can be read once, so certificate and key have one each."""
     with _pipe_file(certificate.certificate) as chain, _pipe_file(certificate.key) as key:
         context.load_cert_chain(chain, key)
 
 
 @contextlib.contextmanager
 def _memory_file(content: bytes) -> Iterator[str]:
-    """The path of a file that is in memory only, and gone in the end. Processes that are started do not inherit it."""
+    """Path of a file in memory, removed at the end of the context and not inherited by child processes."""
     with open(os.memfd_create("windlass-client-certificate", os.MFD_CLOEXEC), "wb") as file:
         file.write(content)
         file.flush()
@@ -92,7 +92,7 @@ def _memory_file(content: bytes) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _pipe_file(content: bytes) -> Iterator[str]:
-    """The path of a pipe that is filled as it is read, since it holds less than a long chain of certificates."""
+    """Path of a pipe that a thread fills, since a chain of certificates may exceed the pipe's buffer."""
     reading, writing = os.pipe()
     writer = threading.Thread(target=_write_pipe, args=(writing, content), daemon=True)
     writer.start()
@@ -115,23 +115,23 @@ _CONNECT_S = 10.0
 _READ_BUFFER_BYTES = 2**18
 
 _MOST_CONTEXTS = 4
-"""Certificates are replaced a few times a day; those before are of no use."""
+"""Maximum number of cached TLS contexts; certificates change a few times a day."""
 
 _SPARE_FILES = 8
-"""File descriptors that are left to others: whoever asks for health has to get an answer."""
+"""File descriptors kept free, so that health checks are still answered."""
 
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
-"""A server that vanished without a word is noticed within a minute; a watch may be silent for longer than that."""
+"""TCP keepalive: detects a vanished server within a minute. A watch may be silent for longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """How the server proves who it is."""
+    """TLS configuration of a server."""
 
     ca: bytes | None = None
-    """PEM; None trusts what the machine trusts."""
+    """CA certificates in PEM; None uses the system's."""
     server_name: str | None = None
-    """The name in the certificate, where it is not the host's."""
+    """Server name of the certificate, if it differs from the host."""
     verify: bool = True
 
 
@@ -139,7 +139,7 @@ _sending: contextvars.ContextVar[transport.Request] = contextvars.ContextVar("re
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Makes connections, which may take a while: afterwards it is asked whether the request may still be sent."""
+    """Connector that checks `may_send` again after a connection was made, which may take long."""
 
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
@@ -154,19 +154,19 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class HttpTransport:
-    """Carries requests to one server, over connections that it keeps."""
+    """Transport to one server, with a connection pool."""
 
     def __init__(
         self, server: str, tls: TlsConfig | None = None, proxy: str | None = None, *, is_guarded: bool = False
     ) -> None:
-        """Guarded, it refuses addresses that a stranger may not choose; where a proxy connects, that is the proxy's."""
+        """With `guard`, addresses are checked when connecting; with a proxy, the proxy's address."""
         self._server = server.rstrip("/")
         self._tls = tls or TlsConfig()
         self._proxy = proxy
         self._open_socket = _open_guarded_socket if is_guarded and proxy is None else _open_socket
         self._session: aiohttp.ClientSession | None = None
         self._is_exhausted = False
-        """Did the last call fail for want of a file descriptor?"""
+        """True if the last call failed because no file descriptor was left."""
         self._contexts: dict[transport.Certificate | None, ssl.SSLContext] = {}
 
     async def send(self, request: transport.Request) -> transport.Response:
@@ -190,20 +190,20 @@ class HttpTransport:
             raise errors.ConnectFailed(request.call, self._explain(error)) from error
         except (aiohttp.ClientError, OSError) as error:
             raise errors.ConnectionLost(request.call, self._explain(error)) from error
-        except ValueError as error:  # an address, a proxy or a header that cannot be sent
+        except ValueError as error:  # invalid address, proxy or header
             raise errors.ConnectFailed(request.call, f"the request cannot be sent: {error}") from error
         self._is_exhausted = False
         headers = {name.lower(): value for name, value in answer.headers.items()}
         return transport.Response(answer.status, headers, _Body(request.call, answer))
 
     async def aclose(self) -> None:
-        """Close all connections; calls under way fail."""
+        """Close all connections; calls in flight fail."""
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     def _explain(self, error: Exception) -> str:
-        """What went wrong. That no file descriptor is left is no fault of the server's, and logged as what it is."""
+        """Describe an error. Exhausted file descriptors are logged, since the server is not at fault."""
         cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
         if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE) and not self._is_exhausted:
             self._is_exhausted = True
@@ -216,7 +216,7 @@ class HttpTransport:
                 connector=_Connector(limit=0, socket_factory=self._open_socket),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
                 read_bufsize=_READ_BUFFER_BYTES,
-                # Compressed lists save a network that is fast and cost a processor that is not.
+                # No compression: it costs more CPU time than it saves on a fast network.
                 headers={"accept-encoding": "identity"},
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
@@ -227,7 +227,7 @@ class HttpTransport:
         return f"{self._server}{request.path}{'?' if query else ''}{query}"
 
     def _context(self, certificate: transport.Certificate | None) -> ssl.SSLContext:
-        """Made once for each certificate; connections are shared among requests of one context."""
+        """The TLS context of a certificate, cached: requests with equal contexts share connections."""
         if certificate not in self._contexts:
             if len(self._contexts) >= _MOST_CONTEXTS:
                 self._contexts.clear()
@@ -236,7 +236,7 @@ class HttpTransport:
 
 
 class _Body:
-    """The rest of an answer."""
+    """The body of a response."""
 
     def __init__(self, call: str, answer: aiohttp.ClientResponse) -> None:
         self._call = call
@@ -254,9 +254,9 @@ class _Body:
 
 
 def make_ssl_context(tls: TlsConfig, certificate: transport.Certificate | None = None) -> ssl.SSLContext:
-    """TLS as told; ssl.SSLError if a certificate cannot be read."""
+    """Build a TLS context; ssl.SSLError if a certificate cannot be read."""
     context = ssl.create_default_context(cadata=None if tls.ca is None else tls.ca.decode())
-    # Later Pythons refuse CAs without some extensions, which Kubernetes' own clients accept and installers make.
+    # Python 3.13 rejects CAs without some extensions, which client-go accepts and some installers create.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not tls.verify:
         context.check_hostname = False
@@ -281,7 +281,7 @@ def _open_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
 
 
 def _open_guarded_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
-    """Looks at the very address that is connected to: a name may lead elsewhere each time it is resolved."""
+    """Check the resolved address that is connected to: a name may resolve differently each time."""
     if refusal := explain_blocked_address(str(address[4][0])):
         raise OSError(refusal)
     return _open_socket(address)
@@ -292,10 +292,10 @@ def _find_limit() -> int:
 
 
 def _explain(error: Exception) -> str:
-    """The same text for the same fault: aiohttp's own names a TLS context by its address in memory."""
+    """Describe an error with stable text: aiohttp's own contains the TLS context's memory address."""
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect to {error.host}:{error.port}: {_explain(error.os_error)}"
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
-        # Names that are not found have numbers below zero, which the system has no words for.
+        # name resolution errors have negative numbers, which strerror does not know
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
     return str(error) or type(error).__name__

@@ -23,21 +23,20 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _CAUGHT_UP_S = 2.0
-"""A server that takes a watch up tells what was missed at once. Where nothing happens it says nothing for a minute."""
+"""Silence after which a resumed watch counts as caught up: a server sends missed events at once."""
 
 RECONNECT_S = 10.0
-"""How long a watch that broke may take to be taken up again before what the sink holds counts as outdated. An attempt
-that fails makes it so at once."""
+"""Maximum duration of a reconnect before the sink counts as outdated. A failed attempt makes it outdated at once."""
 
 _LONG_S = 0.005
-"""After objects that took longer, everyone else runs before more are read, and the next ones come in smaller pieces:
-what cannot be read takes many times as long as what can, and a thousand such objects must not stop all else."""
+"""Decoding time after which other tasks run, and after which data is decoded in smaller chunks. Malformed objects take
+many times longer to decode; a thousand of them must not block the event loop."""
 
 _PIECE_BYTES = 16384
 
 
 class Informer(Generic[T]):
-    """Follows one resource of one server."""
+    """Keeps a sink current with one resource of one server."""
 
     def __init__(
         self,
@@ -49,19 +48,21 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self._client = api
-        chosen = settings or reflector.ReflectorSettings(watch_s=api.settings.watch_s, silence_s=api.settings.silence_s)
-        self._reflector = reflector.Reflector(resource, sink, api.rng, selection, chosen)
+        reflector_settings = settings or reflector.ReflectorSettings(
+            watch_s=api.settings.watch_s, silence_s=api.settings.silence_s
+        )
+        self._reflector = reflector.Reflector(resource, sink, api.rng, selection, reflector_settings)
         self._synced = asyncio.Event()
         self._opened_s: float | None = None
-        """Since when there is a stream, monotonic."""
+        """Monotonic time when the stream was opened."""
         self._is_slow = False
-        """The last chunk took long."""
+        """True if the last chunk took long to decode."""
         self._broken_s: float | None = None
-        """When the watch broke, monotonic, if no attempt to take it up again has failed since."""
+        """Monotonic time when the watch broke, while no reconnect has failed."""
 
     @property
     def synced(self) -> bool:
-        """The sink held, at least once, all there was."""
+        """True after the first complete list."""
         return self._reflector.synced
 
     @property
@@ -70,14 +71,14 @@ class Informer(Generic[T]):
 
     @property
     def malformed(self) -> Mapping[str, errors.InvalidObject]:
-        """Objects that exist and cannot be read, by key."""
+        """Errors of malformed objects, by key."""
         return self._reflector.malformed
 
     @property
     def last_error(self) -> kube_errors.KubeError | None:
-        """What keeps the sink from being current, such as a right that we lack; None while all is well.
+        """Why the sink may be outdated, such as a missing permission; None if it is current.
 
-        A watch that breaks and is taken up again is no trouble: what was missed comes then. See `RECONNECT_S`.
+        A broken watch counts after `RECONNECT_S`, since a resumed watch delivers missed events.
         """
         is_reconnecting = self._broken_s is not None and not self._is_past(self._broken_s, RECONNECT_S)
         return None if self._is_current or is_reconnecting else self._reflector.last_error
@@ -95,17 +96,17 @@ class Informer(Generic[T]):
 
     @property
     def resource_version(self) -> str:
-        """How far the sink is."""
+        """The resourceVersion that the sink has reached."""
         return self._reflector.resource_version
 
     async def wait_synced(self) -> None:
         await self._synced.wait()
 
     async def run(self) -> None:
-        """Follow until cancelled. No failure of the server ends this."""
+        """List and watch until cancelled. Errors of the server are retried."""
         while True:
             step = self._reflector.next_step()
-            # Also with nothing to wait for: a long list, page after page, must let others run.
+            # Yield even without backoff: a long list of many pages must not block other tasks.
             await self._client.clock.sleep(step.wait_s)
             since_s = self._client.clock.monotonic_s()
             try:
@@ -132,7 +133,10 @@ class Informer(Generic[T]):
         self._reflector.end_stream(self._client.clock.monotonic_s() - since_s)
 
     async def _receive(self, chunk: bytes) -> bool:
-        """False: this stream is of no use any more. Where it takes long, all informers take turns, piece by piece."""
+        """Feed a chunk to the reflector; False if the stream must be closed.
+
+        Slow chunks are decoded in turns, piece by piece.
+        """
         pieces = [chunk]
         if self._is_slow:
             pieces = [chunk[begin : begin + _PIECE_BYTES] for begin in range(0, len(chunk), _PIECE_BYTES)]
@@ -142,7 +146,7 @@ class Informer(Generic[T]):
         return True
 
     async def _in_turn(self, read: Callable[[], R]) -> R:
-        """Read what came; if that took long, everyone else runs before any informer goes on."""
+        """Decode a chunk; if that took long, other tasks run before any informer goes on."""
         async with self._client.turns:
             began_s = self._client.clock.monotonic_s()
             found = read()
@@ -152,7 +156,7 @@ class Informer(Generic[T]):
             return found
 
     def _record_failure(self, error: kube_errors.KubeError) -> None:
-        """A watch broke, was silent for too long, or could not be had."""
+        """The watch broke, was silent for too long, or could not be opened."""
         is_refused = self._opened_s is None and not isinstance(error, kube_errors.Gone)
         if not self.synced or is_refused or isinstance(error, kube_errors.CallTimedOut):
             self._broken_s = None

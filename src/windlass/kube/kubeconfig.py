@@ -18,11 +18,11 @@ from windlass.kube import yaml_documents
 
 
 class _Part(msgspec.Struct, frozen=True, rename="kebab"):
-    """A part of a file. Fields that nobody here reads are passed over."""
+    """Base of kubeconfig parts; unknown fields are ignored."""
 
 
 class Cluster(_Part, frozen=True):
-    """Where a server is, and how it proves that it is the one."""
+    """A cluster: server and TLS."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -33,14 +33,14 @@ class Cluster(_Part, frozen=True):
 
 
 class EnvVar(_Part, frozen=True):
-    """A variable for a plugin's environment."""
+    """An environment variable of an exec plugin."""
 
     name: str
     value: str = ""
 
 
 class Exec(_Part, frozen=True, rename="camel"):
-    """A command that prints credentials."""
+    """An exec plugin."""
 
     command: str = ""
     args: list[str] | None = None
@@ -52,7 +52,7 @@ class Exec(_Part, frozen=True, rename="camel"):
 
 
 class User(_Part, frozen=True):
-    """How we prove who we are."""
+    """A user: credentials."""
 
     client_certificate: str = ""
     client_certificate_data: bytes | None = None
@@ -71,7 +71,7 @@ class User(_Part, frozen=True):
 
 
 class Context(_Part, frozen=True):
-    """A user of a cluster, in a namespace."""
+    """A context: cluster, user, namespace."""
 
     cluster: str = ""
     user: str = ""
@@ -105,7 +105,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FileEntry(Generic[T]):
-    """An entry, and the file it is from."""
+    """An entry, with the file that it comes from."""
 
     entry: T
     file: Path
@@ -116,7 +116,7 @@ class FileEntry(Generic[T]):
 
 @dataclass(slots=True)
 class Kubeconfig:
-    """What all files come to."""
+    """The merged kubeconfig."""
 
     files: list[Path] = field(default_factory=list)
     current_context: str = ""
@@ -126,7 +126,7 @@ class Kubeconfig:
 
 
 def find_files(explicit: str, environment: Mapping[str, str], home: Path) -> list[Path]:
-    """The files that count: the one asked for, those that KUBECONFIG lists, or the one in the home directory."""
+    """The files to read: the given one, those of KUBECONFIG, or `~/.kube/config`."""
     if explicit:
         if not Path(explicit).exists():
             raise errors.InvalidInput(f"kubeconfig {explicit}: no such file")
@@ -137,31 +137,47 @@ def find_files(explicit: str, environment: Mapping[str, str], home: Path) -> lis
 
 
 def load(files: Iterable[Path]) -> Kubeconfig:
-    """Read and merge. InvalidInput if a file cannot be read."""
+    """Read and merge files. InvalidInput if one cannot be read."""
     merged = Kubeconfig()
     for path in files:
         file = _read(path)
         merged.files.append(path)
         merged.current_context = merged.current_context or file.current_context
-        _merge(merged.clusters, ((each.name, each.cluster or Cluster()) for each in file.clusters or ()), path)
-        _merge(merged.users, ((each.name, each.user or User()) for each in file.users or ()), path)
-        _merge(merged.contexts, ((each.name, each.context or Context()) for each in file.contexts or ()), path)
+        _merge(
+            merged.clusters,
+            ((named_cluster.name, named_cluster.cluster or Cluster()) for named_cluster in file.clusters or ()),
+            path,
+        )
+        _merge(merged.users, ((named_user.name, named_user.user or User()) for named_user in file.users or ()), path)
+        _merge(
+            merged.contexts,
+            ((named_context.name, named_context.context or Context()) for named_context in file.contexts or ()),
+            path,
+        )
     return merged
 
 
 def parse(text: bytes, name: str) -> Kubeconfig:
-    """A kubeconfig that is no file, such as the one in a Secret; `name` is what messages call it.
+    """Parse a kubeconfig that is not a file, such as a Secret's; `name` is used in errors.
 
-    InvalidInput if it cannot be read, or if it would have us read files or run commands: whoever may write a Secret
-    shall not thereby be able to do that here.
+    InvalidInput if it is malformed, or if it refers to files or commands: permission to write a Secret must not give
+    access to them.
     """
     where = Path(name)
     file = _decode(text, f"kubeconfig {name}")
     config = Kubeconfig([where], file.current_context)
-    _merge(config.clusters, ((each.name, each.cluster or Cluster()) for each in file.clusters or ()), where)
-    _merge(config.users, ((each.name, each.user or User()) for each in file.users or ()), where)
-    _merge(config.contexts, ((each.name, each.context or Context()) for each in file.contexts or ()), where)
-    for user in (each.entry for each in config.users.values()):
+    _merge(
+        config.clusters,
+        ((named_cluster.name, named_cluster.cluster or Cluster()) for named_cluster in file.clusters or ()),
+        where,
+    )
+    _merge(config.users, ((named_user.name, named_user.user or User()) for named_user in file.users or ()), where)
+    _merge(
+        config.contexts,
+        ((named_context.name, named_context.context or Context()) for named_context in file.contexts or ()),
+        where,
+    )
+    for user in (file_entry.entry for file_entry in config.users.values()):
         if user.exec or user.token_file or user.client_certificate or user.client_key:
             raise errors.InvalidInput(f"kubeconfig {name}: users: files and exec plugins are not allowed here")
     if any(each.entry.certificate_authority for each in config.clusters.values()):
@@ -200,7 +216,7 @@ def _decode(text: bytes, where: str) -> _File:
 
 
 def _decode_json(text: bytes) -> _File | None:
-    """None if it is no JSON, or more deeply nested than can be read: it may be YAML, whose depth is counted."""
+    """Decode JSON; None if it is not JSON or nested too deep, so that the YAML parser checks it."""
     try:
         return msgspec.json.decode(text, type=_File)
     except msgspec.ValidationError:

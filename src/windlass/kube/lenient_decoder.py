@@ -1,6 +1,6 @@
-"""Lenient decoding: the readable part of an object that cannot be decoded as a whole.
+"""Lenient decoding: the valid part of an object that cannot be decoded as a whole.
 
-All of it is iterative, so no nesting is too deep.
+All functions are iterative, so that no nesting overflows the stack.
 """
 
 import json
@@ -16,12 +16,12 @@ from windlass.kube.models import meta
 T = TypeVar("T")
 
 MAX_DEPTH = 100
-"""Levels that are kept. Objects that anything here reads are some twenty levels deep; decoders end at a thousand."""
+"""Maximum kept depth. Used fields are at most some twenty levels deep; decoders fail at a thousand."""
 _MOST_FIELDS = 100
-"""Fields that are left out of one object before it is given up."""
+"""Maximum invalid fields that are removed from one object."""
 _LONGEST_NUMBER = 40
 _LONGEST_KEPT = 512
-"""Of a name, or of another text that identifies an object."""
+"""Maximum length of a name or other identifying text."""
 
 _SHALLOW = 3
 _OPENING, _CLOSING = (b"{", b"["), (b"}", b"]")
@@ -33,12 +33,12 @@ _IDENTITY = {b'"name"': "name", b'"namespace"': "namespace", b'"uid"': "uid", b'
 
 
 def repair_json(text: bytes) -> bytes:
-    """The text with what no decoder takes replaced: a lone surrogate by U+FFFD, what is nested too deep by null."""
+    """Repair JSON: lone surrogates become U+FFFD, and values below the maximum depth become null."""
     return _cut_depth(_replace_surrogates(text.decode(errors="replace").encode()))
 
 
 def repair_spec(spec: msgspec.Raw) -> msgspec.Raw:
-    """The same for a part of an object that is decoded later."""
+    """Repair a part of an object that is decoded later."""
     return msgspec.Raw(repair_json(bytes(spec)))
 
 
@@ -51,7 +51,7 @@ def _replace_surrogates(text: bytes) -> bytes:
         code = int(match[1], 16) if match[1] else 0
         follows = high is not None and match.start() == end
         if high is not None and not (follows and 0xDC00 <= code <= 0xDFFF):
-            parts[-1] = b"\\ufffd"  # the one before had no second half
+            parts[-1] = b"\\ufffd"  # a high surrogate without its low one
         parts += (text[end : match.start()], match[0])
         if 0xDC00 <= code <= 0xDFFF and not follows:
             parts[-1] = b"\\ufffd"
@@ -63,7 +63,7 @@ def _replace_surrogates(text: bytes) -> bytes:
 
 
 def _cut_depth(text: bytes) -> bytes:
-    """Null in place of every array and object below the deepest level that is kept."""
+    """Replace arrays and objects below the maximum depth by null."""
     parts: list[bytes] = []
     depth, end, cut_from = 0, 0, 0
     for match in _TOKEN.finditer(text):
@@ -81,7 +81,7 @@ def _cut_depth(text: bytes) -> bytes:
 
 
 def split_list(text: bytes) -> tuple[bytes, list[bytes]]:
-    """The text of a list without its items, and that of each item. ValueError if it has none to be found."""
+    """The text of a list without its items, and the text of each item. ValueError if it has no items."""
     items: list[bytes] = []
     depth, begun, ended, start = 0, -1, -1, 0
     key = previous = b""
@@ -108,7 +108,7 @@ def split_list(text: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def read_identity(text: bytes, within: tuple[bytes, ...] = ()) -> meta.ObjectMeta:
-    """Who an object is, as far as the text says so; `within` are the keys that it lies under, as in a watch event."""
+    """Identity of an object from its text; `within` are enclosing keys, as in a watch event."""
     found: dict[str, str] = {}
     for around, key, token in _texts(text):
         if key in _IDENTITY and around == (*within, b'"metadata"'):
@@ -117,12 +117,12 @@ def read_identity(text: bytes, within: tuple[bytes, ...] = ()) -> meta.ObjectMet
 
 
 def read_event_type(text: bytes) -> str:
-    """The type of a watch event; empty if the text does not say so."""
+    """The type of a watch event; empty if the text has none."""
     return next((_read_text(token) for around, key, token in _texts(text) if not around and key == b'"type"'), "")
 
 
 def _texts(text: bytes) -> Iterator[tuple[tuple[bytes, ...], bytes, bytes]]:
-    """(keys around, key, value) of every text that lies no deeper than the metadata of a watch event's object."""
+    """(enclosing keys, key, value) of each string, down to the depth of a watch event's metadata."""
     around: list[bytes] = []
     depth, key, previous = 0, b"", b""
     for match in _TOKEN.finditer(text):
@@ -152,7 +152,7 @@ def _read_text(token: bytes) -> str:
 
 
 def decode_partial(decoder: "msgspec.json.Decoder[T]", text: bytes) -> T | None:
-    """The object without the fields that do not fit; None if nothing can be made of it."""
+    """Decode the object without its invalid fields; None if nothing is left."""
     try:
         text = repair_json(text)
         for _ in range(_MOST_FIELDS):
@@ -172,7 +172,7 @@ def decode_partial(decoder: "msgspec.json.Decoder[T]", text: bytes) -> T | None:
 
 
 def _read_int(text: str) -> int | str:
-    """A number that no model takes is no number: it is left out in its turn."""
+    """Decode an integer; one that exceeds every model is removed like other invalid fields."""
     return int(text) if len(text) <= _LONGEST_NUMBER else text[:_LONGEST_NUMBER]
 
 
@@ -182,7 +182,7 @@ def _read_float(text: str) -> float | str:
 
 
 def _null_path(tree: Any, path: str) -> bool:
-    """Null what is at a path; of a map whose key is not told, all of it. False if there is no path."""
+    """Set the value at a path to null; without a map key, the whole map. False if the path does not exist."""
     steps: list[str | int] = []
     for match in _STEP.finditer(path.removeprefix("$")):
         if match[0] == "[...]":
@@ -196,7 +196,7 @@ def _null_path(tree: Any, path: str) -> bool:
         if isinstance(parent, list) and isinstance(last, int):
             del parent[last]
             return True
-        if parent[last] is not None or not steps:  # where null will not do either, what it lies in is left out
+        if parent[last] is not None or not steps:  # null is invalid too: remove the parent
             parent[last] = None
             return True
     return False

@@ -1,7 +1,7 @@
 """Decoding of list pages and watch streams. No I/O.
 
-An object that cannot be decoded does not spoil the others: it becomes an entry of its own with its name. A watch stream
-is lines of JSON cut anywhere; an ERROR event ends it, and a BOOKMARK only carries a resourceVersion.
+A malformed object does not affect others: it becomes a separate entry with its name. A watch stream is JSON lines in
+arbitrary chunks; an ERROR event ends it, and a BOOKMARK only carries a resourceVersion.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class ListMeta(Model, frozen=True):
-    """Where a list stands, and how to go on with it."""
+    """resourceVersion and continue token of a list."""
 
     resource_version: str | None = None
     continue_: str | None = msgspec.field(default=None, name="continue")
@@ -28,8 +28,8 @@ class ListMeta(Model, frozen=True):
 
 _NO_META = ListMeta()
 
-# Every server writes `items`, if only `null`. Without it the answer is no list, and above all no empty one: to a sink,
-# whatever is not in a list is gone.
+# `items` is required: every server writes it, if only as `null`. A body without it must not count as an empty list,
+# since the sink would then delete all objects.
 
 
 class _FastList(msgspec.Struct, Generic[T], frozen=True):
@@ -48,22 +48,22 @@ class _ListHead(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class ObjectList(Generic[T]):
-    """Objects of one resource as they were at `resource_version`."""
+    """Objects of one resource at one resourceVersion."""
 
     items: list[T] = field(default_factory=list)
     resource_version: str = ""
     unreadable: list[Unreadable[T]] = field(default_factory=list)
-    """Those that could not be read as they are; they are not among the items."""
+    """Malformed objects, which are not in `items`."""
     continue_token: str = ""
-    """What to ask for the next page with; empty on the last."""
+    """The token of the next page; empty on the last one."""
 
     @property
     def malformed(self) -> list[errors.InvalidObject]:
-        """What is wrong with those that could not be read."""
-        return [one.error for one in self.unreadable]
+        """Errors of the malformed objects."""
+        return [unreadable.error for unreadable in self.unreadable]
 
     def extend(self, page: "ObjectList[T]") -> None:
-        """Go on with the next page."""
+        """Append the next page."""
         self.items += page.items
         self.unreadable += page.unreadable
         self.resource_version = page.resource_version or self.resource_version
@@ -76,7 +76,7 @@ _LIST_HEAD = msgspec.json.Decoder(_ListHead)
 
 
 def decode_page(resource: Resource[T], body: bytes) -> ObjectList[T]:
-    """One page. msgspec.MsgspecError only if it is no list at all."""
+    """Decode a page. msgspec.MsgspecError only if it is no list."""
     if resource.is_untyped:
         return _decode_one_by_one(resource, body)
     try:
@@ -100,7 +100,7 @@ def _decode_one_by_one(resource: Resource[T], body: bytes) -> ObjectList[T]:
 
 
 def _split_list(body: bytes) -> tuple[ListMeta, list[msgspec.Raw] | list[bytes]]:
-    """What the list says of itself, and the text of each item."""
+    """Metadata of the list, and the JSON of each item."""
     try:
         page = _SLOW_LIST.decode(body)
     except UNDECODABLE as error:
@@ -126,11 +126,11 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends the initial events of a streaming list."""
 
 _LONGEST_LINE_BYTES = 64 * 2**20
-"""No object is that long: etcd takes 1.5 MiB. A stream without line ends must not fill the memory."""
+"""Maximum line length. etcd limits objects to 1.5 MiB; a stream without line ends must not exhaust memory."""
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
-    """A change of one object: ADDED, MODIFIED or DELETED. Or a BOOKMARK, whose object is but a resourceVersion."""
+    """A watch event: ADDED, MODIFIED, DELETED, or BOOKMARK with a resourceVersion only."""
 
     type: str
     object: T
@@ -138,7 +138,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class MalformedEvent(Generic[T]):
-    """A change of an object that cannot be read."""
+    """An event of a malformed object."""
 
     type: str
     found: Unreadable[T]
@@ -146,7 +146,7 @@ class MalformedEvent(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class WatchFailed:
-    """The server ended the watch with an error."""
+    """An ERROR event, which ends the watch."""
 
     error: kube_errors.ApiError
 
@@ -160,15 +160,15 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class LineSplitter:
-    """Puts lines together that were cut into chunks."""
+    """Splits chunks into lines."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self.pending_bytes = 0
-        """Of a line whose end has not come yet."""
+        """Size of the incomplete last line."""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Whole lines, as many as there are now."""
+        """Add a chunk; returns the complete lines."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._keep(chunk)
@@ -186,7 +186,7 @@ class LineSplitter:
 
 
 class WatchDecoder(Generic[T]):
-    """Decodes one stream of one resource."""
+    """Decodes the stream of one watch."""
 
     def __init__(self, resource: Resource[T], call: str) -> None:
         self._resource = resource
@@ -195,7 +195,7 @@ class WatchDecoder(Generic[T]):
         self._fast = decoder(WatchEvent[resource.model])  # type: ignore[name-defined]
 
     def feed(self, chunk: bytes) -> list[WatchItem[T]]:
-        """The events that are complete now. InvalidAnswer if this is no watch stream."""
+        """The complete events. InvalidResponse if this is no watch stream."""
         block = self._lines.feed(chunk)
         if self._lines.pending_bytes > _LONGEST_LINE_BYTES:
             raise kube_errors.InvalidResponse(self._call, f"a line of more than {_LONGEST_LINE_BYTES} bytes")
@@ -215,7 +215,7 @@ class WatchDecoder(Generic[T]):
         return [self._decode(line) for line in block.split(b"\n") if line.strip()]
 
     def _decode(self, line: bytes) -> WatchItem[T]:
-        """One line, with care."""
+        """Decode one line; a malformed object becomes a MalformedEvent."""
         try:
             outer = decoder(_Line).decode(line)
         except UNDECODABLE as error:
@@ -228,7 +228,7 @@ class WatchDecoder(Generic[T]):
         return WatchEvent(outer.type, found)
 
     def _decode_identity(self, line: bytes, error: Exception) -> WatchItem[T]:
-        """A line that is nested too deep, or holds no valid text: it costs its object, and not the stream."""
+        """Decode the identity of an object that is nested too deep or has invalid UTF-8; the stream goes on."""
         try:
             outer = decoder(_Line).decode(lenient_decoder.repair_json(line))
         except UNDECODABLE:
@@ -246,7 +246,7 @@ class WatchDecoder(Generic[T]):
 
     def _read_error(self, raw: msgspec.Raw) -> kube_errors.ApiError:
         try:
-            said = decoder(meta.Status).decode(raw)
+            status = decoder(meta.Status).decode(raw)
         except UNDECODABLE:
-            said = meta.Status(message=bytes(raw)[:500].decode(errors="replace"))
-        return kube_errors.from_status(self._call, said)
+            status = meta.Status(message=bytes(raw)[:500].decode(errors="replace"))
+        return kube_errors.from_status(self._call, status)

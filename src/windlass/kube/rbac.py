@@ -10,28 +10,28 @@ from typing import Any
 GROUP = "rbac.authorization.k8s.io"
 VERSION = f"{GROUP}/v1"
 READ = ("list", "watch")
-"""What following a resource takes."""
+"""Verbs of an informer."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """Verbs on resources of one group, and what they are for."""
+    """Verbs on resources of one API group, and their purpose."""
 
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     why: str
     names: tuple[str, ...] = ()
-    """Objects of these names, and no others. What is created cannot be limited so."""
+    """Restricts the rule to objects of these names. Not possible for `create`."""
     is_for_admission: bool = False
-    """Does the server ask for it while it admits another write, so that no request of its own shows it?"""
+    """True if an admission plugin checks the permission during another write, so that no request shows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleGrant:
-    """Rules that hold in one namespace, or in the whole cluster where none is named."""
+    """Rules in one namespace, or in the cluster if `namespace` is empty."""
 
     rules: tuple[PolicyRule, ...]
     namespace: str = ""
@@ -39,43 +39,43 @@ class RoleGrant:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """Whom a process runs as."""
+    """The service account of a process."""
 
     name: str
     namespace: str
 
     @property
     def user(self) -> str:
-        """As the API server knows it."""
+        """Its user name."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class RbacProfile:
-    """What one process, one controller, or one option of either needs: one file, and one set of roles."""
+    """Permissions of one process, controller or option: one file and one set of roles."""
 
     name: str
-    """Of the file."""
+    """The name of the file."""
     description: str
-    """Whose they are, and when, in a sentence or two."""
+    """What uses the permissions, and when."""
     account: ServiceAccount | None
-    """Whom they are given to; None: to whomever the administrator binds them."""
+    """The subject of the bindings; None: the administrator binds the roles."""
     grants: tuple[RoleGrant, ...]
     is_option: bool = False
-    """Do they come on top of others, which make the account?"""
+    """True if they add to other profiles, which create the account."""
 
     @property
     def role_name(self) -> str:
-        """Of the roles and of the bindings."""
+        """The name of roles and bindings."""
         return f"windlass-{self.name}"
 
 
 def lease_grant(namespace: str, name: str) -> RoleGrant:
-    """What leader election takes."""
+    """The permissions of leader election."""
     group, leases = "coordination.k8s.io", ("leases",)
-    why = "leader election: of several processes one acts"
+    reason = "leader election: of several processes one acts"
     return RoleGrant(
-        (PolicyRule(group, leases, ("create",), why), PolicyRule(group, leases, ("get", "update"), why, (name,))),
+        (PolicyRule(group, leases, ("create",), reason), PolicyRule(group, leases, ("get", "update"), reason, (name,))),
         namespace,
     )
 
@@ -85,18 +85,21 @@ def block_owner_deletion_rule(group: str, owners: str) -> PolicyRule:
 
     Asked for where the admission plugin OwnerReferencesPermissionEnforcement is on, as on OpenShift.
     """
-    why = "its objects keep their owner until they are gone (OwnerReferencesPermissionEnforcement)"
-    return PolicyRule(group, (f"{owners}/finalizers",), ("update",), why, is_for_admission=True)
+    reason = "its objects keep their owner until they are gone (OwnerReferencesPermissionEnforcement)"
+    return PolicyRule(group, (f"{owners}/finalizers",), ("update",), reason, is_for_admission=True)
 
 
 def set_owner_rule(group: str, owned: str) -> PolicyRule:
-    """What it takes to give objects that are there an owner: the right to delete them. Asked for in the same place."""
-    why = "giving them an owner (OwnerReferencesPermissionEnforcement)"
-    return PolicyRule(group, (owned,), ("delete",), why, is_for_admission=True)
+    """Permission to set owner references of existing objects, which implies their deletion.
+
+    Checked by the same admission plugin.
+    """
+    reason = "giving them an owner (OwnerReferencesPermissionEnforcement)"
+    return PolicyRule(group, (owned,), ("delete",), reason, is_for_admission=True)
 
 
 def to_manifests(rights: RbacProfile) -> list[Json]:
-    """The objects that give them, in an order in which nothing waits for what comes after it."""
+    """The manifests, ordered by dependency."""
     made: list[Json] = []
     if rights.account is not None and not rights.is_option:
         named = {"name": rights.account.name, "namespace": rights.account.namespace}
@@ -111,7 +114,7 @@ def to_manifests(rights: RbacProfile) -> list[Json]:
 
 
 def to_policy_rules(rules: Iterable[PolicyRule]) -> list[Json]:
-    """As a role has them."""
+    """The rules of a Role."""
     return [_to_policy_rule(rule) for rule in rules]
 
 
@@ -134,7 +137,7 @@ def _head(kind: str, rights: RbacProfile, grant: RoleGrant) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """One verb on one resource, in one place, and on one object where names are given: what can be used or not."""
+    """A verb on a resource in a namespace, for one object if named."""
 
     namespace: str
     group: str
@@ -148,7 +151,7 @@ class Permission:
 
 
 def list_permissions(rights: RbacProfile) -> Iterator[Permission]:
-    """Each single one that requests show."""
+    """All permissions of grants, one by one."""
     for grant in rights.grants:
         for rule in grant.rules:
             if rule.is_for_admission:

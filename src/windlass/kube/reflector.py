@@ -1,19 +1,17 @@
-"""The reflector: what to ask an API server for, so that a sink holds what the server holds. No I/O.
+"""Reflector: the state machine that lists and watches one resource into a sink. No I/O.
 
-        ┌────────── streaming list ──── not known here ───▶ pages ◀──┐ next page
+        ┌────────── streaming list ──── unsupported ──────▶ pages ◀──┐ next page
         │                 │                                   │ └────┘
         │                 └── initial events end ──▶ watch ◀──┘ last page
-        └──────────────────── 410, or behind us ───────┘ └──┘ stream ended: go on from the last resourceVersion
+        └──────── 410 Gone, or server behind us ───────┘ └──┘ stream ended: watch from the last resourceVersion
 
-A list that breaks off begins anew, or, where it is read in pages, at the page that failed. One whose pages the server
-forgets while they are read is asked for in one piece. Whatever happens, an object reaches the sink in the order of its
-versions, and each deletion is seen, at the latest by the next complete list.
+A failed list starts again, or at the failed page. If the continue token expires, the list is requested without a limit.
+The sink gets the states of an object in the order of its versions, and each deletion, at the latest with the next list.
 
-A line of a watch that is no JSON breaks it: whatever it was about must not be missed. It goes on from the last
-resourceVersion; if that brings the same line again, a list tells what the line would have.
+A malformed line breaks the watch, since its event must not be missed. The watch resumes from the last resourceVersion;
+if the line comes again, the resource is listed again.
 
-An object that cannot be read, or that the sink fails on for whatever reason, is set aside: the sink is told what can be
-read of it, and everything else goes on.
+A malformed object, or one for which the sink raises, is set aside: the sink gets its valid part, and the rest goes on.
 """
 
 import enum
@@ -35,60 +33,60 @@ from windlass.kube.transport import Request
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-_HEALTHY_S = 10.0
-"""A stream that lasted this long was no failure, even if nothing came."""
+_HEALTHY_STREAM_S = 10.0
+"""A stream of at least this duration counts as healthy, even without events."""
 
-_LASTED_S = 1.0
-"""A watch that lasted this long and breaks at a line that cannot be read is taken up again without a pause: once."""
+_RESUMABLE_STREAM_S = 1.0
+"""Minimum duration of a watch that is resumed without backoff, once, after a malformed line."""
 
-_MOST_EARLY_BOOKMARKS = 2
-"""Bookmarks before the end of a streaming list that are passed over; servers send one a minute."""
+_MAX_EARLY_BOOKMARKS = 2
+"""Maximum number of bookmarks before the end of a streaming list; kube-apiserver sends one a minute."""
 
 _log = logging.getLogger(__name__)
 
 
 class Sink(Protocol[T_contra]):
-    """Who holds the objects. Called in order, from one task."""
+    """Receives the objects of a reflector, in order and from one task."""
 
     def begin(self) -> None:
-        """A complete list follows. Called again before `end`, the list begins anew."""
+        """A complete list begins, or begins again."""
 
     def put(self, metadata: meta.ObjectMeta, found: T_contra) -> None:
-        """It exists, and this is its state: new, changed, or as it was. InvalidObject if it cannot be used."""
+        """An object exists in this state. InvalidObject if it cannot be used."""
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
-        """It is gone. It may never have been put."""
+        """An object was deleted. It may never have been put."""
 
-    def set_aside(self, found: Unreadable[T_contra]) -> None:
-        """It exists, and cannot be used as it is. It is not gone."""
+    def set_aside(self, unreadable: Unreadable[T_contra]) -> None:
+        """An object exists, but is malformed."""
 
     def end(self) -> None:
-        """The list was complete: what was not put since `begin` is gone."""
+        """The list is complete: objects that were not put since `begin` are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectorSettings:
-    """How a resource is followed."""
+    """Settings of a reflector."""
 
     streaming: bool = True
-    """Ask for streaming lists first."""
+    """Use streaming lists (WatchList) if the server supports them."""
     page_size: int = 500
-    """Objects in a page, where lists are read in pages."""
+    """Page size of lists."""
     watch_s: float = 300.0
-    """A watch ends after this long or up to twice as long, so that not all end at once."""
+    """Watch timeout; up to twice this value, so that not all watches end at once."""
     silence_s: float = 150.0
-    """A watch that says nothing for this long is given up: servers send a bookmark every minute."""
+    """A watch without data for this long is reconnected; kube-apiserver sends a bookmark every minute."""
     backoff: flow_control.Backoff = field(default_factory=lambda: flow_control.Backoff(0.5, 30.0))
 
 
 @dataclass(slots=True)
 class ReflectorCounts:
-    """What happened so far."""
+    """Counters of a reflector."""
 
     lists: int = 0
-    """Complete lists."""
+    """Completed lists."""
     relists: int = 0
-    """Lists that became necessary because the server forgot where we were."""
+    """Lists after a watch could not be resumed."""
     watches: int = 0
     events: int = 0
     bookmarks: int = 0
@@ -98,12 +96,12 @@ class ReflectorCounts:
 
 @dataclass(frozen=True, slots=True)
 class ReflectorStep:
-    """What to do next: wait, then send."""
+    """The next request, and the backoff before it."""
 
     wait_s: float
     request: Request
     streams: bool
-    """The answer goes to `receive` as it comes, and not whole to `receive_page`."""
+    """The response is fed to `receive` in chunks, otherwise to `receive_page` as a whole."""
 
 
 class _Mode(enum.Enum):
@@ -113,7 +111,7 @@ class _Mode(enum.Enum):
 
 
 class Reflector(Generic[T]):
-    """Follows one resource."""
+    """Lists and watches one resource."""
 
     def __init__(
         self,
@@ -125,14 +123,14 @@ class Reflector(Generic[T]):
     ) -> None:
         self.counts = ReflectorCounts()
         self.malformed: dict[str, errors.InvalidObject] = {}
-        """Objects that exist and cannot be read, by key."""
+        """Errors of malformed objects, by key."""
         self._logged: dict[str, str] = {}
-        """What was logged of them since the last list, by key."""
+        """Errors logged since the last list, by key."""
         self.resource_version = ""
         self.synced = False
-        """The sink held, at least once, all there was."""
+        """True after the first complete list."""
         self.last_error: kube_errors.KubeError | None = None
-        """What keeps the sink from being current; None while all is well."""
+        """Why the sink may be outdated; None if it is current."""
         self._resource = resource
         self._selection = selection
         self._settings = settings or ReflectorSettings()
@@ -145,21 +143,21 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._wait_s = 0.0
         self._call = ""
-        """The stream that is read, in words."""
+        """The current request, for errors."""
         self._early_bookmarks = 0
-        """Bookmarks of a streaming list that came before its end."""
-        self._whole = False
-        """Pages were forgotten while they were read: the next list is asked for in one piece."""
-        self._asked_after = ""
-        """How far the sink was when the stream that is read was asked for."""
+        """Bookmarks received before the end of the streaming list."""
+        self._unpaged = False
+        """The continue token expired: the next list is requested without a limit."""
+        self._stream_version = ""
+        """The resourceVersion at which the current stream was requested."""
         self._decoder: list_watch.WatchDecoder[T] | None = None
 
     @property
     def is_watching(self) -> bool:
-        """All was listed, and what changes is asked for."""
+        """True after a list, while changes are watched."""
         return self._mode is _Mode.WATCH
 
-    # What to do
+    # Requests
 
     def next_step(self) -> ReflectorStep:
         wait_s, self._wait_s = self._wait_s, 0.0
@@ -170,13 +168,13 @@ class Reflector(Generic[T]):
         self._early_bookmarks = 0
         self._decoder = list_watch.WatchDecoder(self._resource, request.call)
         self._listing = False
-        self._asked_after = self.resource_version
+        self._stream_version = self.resource_version
         self.counts.watches += self._mode is _Mode.WATCH
         return ReflectorStep(wait_s, request, streams=True)
 
     def _prepare_page(self) -> Request:
-        # No resourceVersion: what an API server has in its cache may be older than what the sink was told before.
-        limit = 0 if self._whole else self._settings.page_size
+        # No resourceVersion: the server's cache may be older than what the sink has seen.
+        limit = 0 if self._unpaged else self._settings.page_size
         return request_builders.build_list(
             self._resource, self._selection, limit=limit, continue_token=self._continue_token
         )
@@ -192,10 +190,10 @@ class Reflector(Generic[T]):
             initial_events=lists,
         )
 
-    # What came of it
+    # Responses
 
     def receive_page(self, request: Request, body: bytes) -> None:
-        """A page of a list."""
+        """Handle a page of a list."""
         try:
             page = list_watch.decode_page(self._resource, body)
         except msgspec.MsgspecError as error:
@@ -212,40 +210,40 @@ class Reflector(Generic[T]):
             self._end_list(page.resource_version)
 
     def receive(self, chunk: bytes) -> bool:
-        """Bytes of a stream. False: this stream is of no use any more. KubeError if it broke: see `fail`."""
+        """Handle a chunk of a stream. False if the stream must be closed. KubeError if it failed: pass it to `fail`."""
         assert self._decoder is not None, "bytes of a stream that was not asked for"
         return all(self._handle_item(found) for found in self._decoder.feed(chunk))
 
     def end_stream(self, lasted_s: float) -> None:
-        """The server ended the stream: a watch has its time, but a list that is cut short is a failure.
+        """Handle the end of a stream: the normal end of a watch, but a failure of a streaming list.
 
-        A busy server ends watches that it cannot keep up with. One that brought something is taken up again at once:
-        there is more to come.
+        An overloaded server closes watches that lag behind. A watch that delivered events is reconnected without
+        backoff, since more events are pending.
         """
-        has_brought = self.resource_version != self._asked_after
-        if self._mode is _Mode.STREAMING_LIST or (lasted_s < _HEALTHY_S and not has_brought):
+        has_events = self.resource_version != self._stream_version
+        if self._mode is _Mode.STREAMING_LIST or (lasted_s < _HEALTHY_STREAM_S and not has_events):
             self._back_off(0.0)
-            if self._failures > 1:  # once may be chance; again and again, what the sink holds may be over
-                said = f"the server keeps ending the stream within {_HEALTHY_S:g} s, without an event"
-                self.last_error = kube_errors.ConnectionLost(self._call, said)
+            if self._failures > 1:  # from the second time on, the sink may be outdated
+                reason = f"the server ends the stream repeatedly within {_HEALTHY_STREAM_S:g} s, without an event"
+                self.last_error = kube_errors.ConnectionLost(self._call, reason)
         else:
             self._reset_backoff()
 
     def fail(self, error: kube_errors.KubeError, lasted_s: float = 0.0) -> None:
-        """A request failed, or a stream broke after so long."""
+        """Handle a failed request or a stream that broke after `lasted_s`."""
         self.counts.failures += 1
         self.last_error = error
-        _log.info("%s: %s", self._resource.plural, error)
-        if self._mode is _Mode.STREAMING_LIST and _is_unknown(error):
+        _log.info("list or watch failed: resource=%s error=%s", self._resource.plural, error)
+        if self._mode is _Mode.STREAMING_LIST and _is_unsupported(error):
             self._fall_back_to_pages()
             return
-        if lasted_s >= _HEALTHY_S:
+        if lasted_s >= _HEALTHY_STREAM_S:
             self._failures = 0
         self._back_off(error.retry_after_s)
         is_unusable = self._mode is _Mode.WATCH and isinstance(error, kube_errors.InvalidResponse)
-        if is_unusable and self._failures == 1 and lasted_s >= _LASTED_S:
+        if is_unusable and self._failures == 1 and lasted_s >= _RESUMABLE_STREAM_S:
             self._wait_s = 0.0
-        if _is_forgotten(error) or (is_unusable and self._failures > 1):
+        if _is_expired(error) or (is_unusable and self._failures > 1):
             self._relist()
 
     def _handle_item(self, found: list_watch.WatchItem[T]) -> bool:
@@ -281,14 +279,14 @@ class Reflector(Generic[T]):
         if (metadata.annotations or {}).get(list_watch.INITIAL_EVENTS_END) == "true":
             self._end_list(metadata.resource_version or "")
             return True
-        # A server that does not know streaming lists takes the request for a plain watch: its bookmarks never end.
+        # A server without streaming lists treats the request as a plain watch, whose bookmarks never end the list.
         self._early_bookmarks += 1
-        if self._early_bookmarks <= _MOST_EARLY_BOOKMARKS:
+        if self._early_bookmarks <= _MAX_EARLY_BOOKMARKS:
             return True
         self._fall_back_to_pages()
         return False
 
-    # The sink
+    # Sink
 
     def _begin_list(self) -> None:
         if not self._listing:
@@ -306,14 +304,14 @@ class Reflector(Generic[T]):
         self.synced = True
         self._mode = _Mode.WATCH
         self._continue_token = ""
-        self._whole = False
+        self._unpaged = False
 
     def _handle_object(self, metadata: meta.ObjectMeta, found: T) -> None:
         try:
-            if not metadata.name:  # nothing could be done with it: it has no address
+            if not metadata.name:  # without a name it has no key
                 raise errors.InvalidObject(self._resource.kind, "", "metadata.name", metadata.name, "a name")
             self._sink.put(metadata, found)
-        except Exception as error:  # what it costs is this object, whatever it is
+        except Exception as error:  # any error affects this object only
             complaint = self._resource.to_invalid_object(metadata, error)
             self._handle_malformed(Unreadable(metadata, complaint, found))
             return
@@ -325,18 +323,18 @@ class Reflector(Generic[T]):
         self._logged.pop(metadata.key, None)
         self._call_sink(metadata, self._sink.remove, metadata)
 
-    def _handle_malformed(self, found: Unreadable[T]) -> None:
-        """What cannot be read is not gone: the sink keeps of it what is safe."""
-        metadata = found.metadata
+    def _handle_malformed(self, unreadable: Unreadable[T]) -> None:
+        """Handle a malformed object: it still exists, so the sink keeps the valid part."""
+        metadata = unreadable.metadata
         if metadata.name:
-            if found.is_whole and found.partial is not None:
-                self._handle_object(metadata, found.partial)
+            if unreadable.is_whole and unreadable.partial is not None:
+                self._handle_object(metadata, unreadable.partial)
             else:
-                self._call_sink(metadata, self._sink.set_aside, found)
-        self._report(metadata.key or found.error.name, found.error)
+                self._call_sink(metadata, self._sink.set_aside, unreadable)
+        self._report(metadata.key or unreadable.error.name, unreadable.error)
 
     def _call_sink(self, metadata: meta.ObjectMeta, change: Callable[..., None], *arguments: object) -> None:
-        """Whatever a sink raises costs no more than this change."""
+        """Call the sink. An exception affects this change only."""
         try:
             change(*arguments)
         except Exception as error:
@@ -345,12 +343,12 @@ class Reflector(Generic[T]):
     def _report(self, key: str, error: errors.InvalidObject) -> None:
         self.counts.malformed += 1
         self.malformed[key] = error
-        said = str(error)
-        if self._logged.get(key) != said:  # an object that stays as it is may be updated often
-            self._logged[key] = said
-            _log.warning("set aside: %s", said)
+        text = str(error)
+        if self._logged.get(key) != text:  # an unchanged error is logged once, however often the object is updated
+            self._logged[key] = text
+            _log.warning("set aside invalid object: error=%s", text)
 
-    # Where we are
+    # State
 
     def _reset_backoff(self) -> None:
         self._failures = 0
@@ -364,7 +362,7 @@ class Reflector(Generic[T]):
         if self._mode is _Mode.WATCH or self._continue_token:
             self.counts.relists += 1
         if self._continue_token:
-            self._whole = True
+            self._unpaged = True
         self._mode = _Mode.STREAMING_LIST if self._streaming else _Mode.PAGES
         self._continue_token = ""
 
@@ -377,13 +375,13 @@ class Reflector(Generic[T]):
         self._wait_s = max(asked_s, self._settings.backoff.wait_s(self._failures, self._rng))
 
 
-def _is_forgotten(error: kube_errors.KubeError) -> bool:
-    """The server no longer knows, or does not know yet, what came after our resourceVersion."""
+def _is_expired(error: kube_errors.KubeError) -> bool:
+    """True if the server cannot resume from our resourceVersion: expired, or newer than the server's."""
     if isinstance(error, kube_errors.Gone):
         return True
     return isinstance(error, kube_errors.ServerTimeout) and error.is_resource_version_too_large
 
 
-def _is_unknown(error: kube_errors.KubeError) -> bool:
-    """The server does not know streaming lists."""
+def _is_unsupported(error: kube_errors.KubeError) -> bool:
+    """True if the server does not support streaming lists."""
     return isinstance(error, kube_errors.Invalid | kube_errors.BadRequest)

@@ -17,7 +17,7 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-"""JSON is YAML: this is the type that every server knows."""
+"""Content type of apply patches, which every server supports. JSON is valid YAML."""
 
 Body = Mapping[str, Any]
 Query = tuple[tuple[str, str], ...]
@@ -25,7 +25,7 @@ Query = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Which objects of a resource: of one namespace or all, with these labels, with these fields."""
+    """Selection of a list or watch: namespace, label selector, field selector."""
 
     namespace: str = ""
     labels: str = ""
@@ -41,12 +41,12 @@ ALL_OBJECTS = ListOptions()
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Who writes, and whether for real."""
+    """Field manager and dry-run of a write."""
 
     manager: str = ""
-    """Owner of the fields, in managedFields; empty lets the server derive it from the user agent."""
+    """Field manager; empty lets the server derive it from the user agent."""
     dry_run: bool = False
-    """Do everything but keep the result: a way to ask what would happen."""
+    """Execute without storing the result."""
 
     @property
     def query(self) -> Query:
@@ -69,9 +69,9 @@ def build_list(
     resource_version: str = "",
     match: str = "",
 ) -> Request:
-    """A page of a list. Without a resourceVersion it is the newest state; with `0` any that the server has at hand.
+    """A page of a list. Without resourceVersion the newest state; with `0` any cached one.
 
-    `match` is `Exact` or `NotOlderThan`. The pages after the first are of the first one's resourceVersion.
+    `match` is `Exact` or `NotOlderThan`. Later pages have the resourceVersion of the first.
     """
     if continue_token:
         resource_version = match = ""
@@ -93,9 +93,9 @@ def build_watch(
     silence_s: float,
     initial_events: bool = False,
 ) -> Request:
-    """A stream of changes after a resourceVersion, with bookmarks, which the server ends after `timeout_s`.
+    """A watch after a resourceVersion, with bookmarks and a server-side timeout.
 
-    With `initial_events` the stream begins with everything there is, and a bookmark that says where this ends.
+    With `initial_events` the stream begins with all objects, followed by a bookmark (streaming list).
     """
     query = selection.query + _query(
         watch="true",
@@ -118,7 +118,7 @@ def build_create(
 def build_update(
     resource: Resource[Any], body: Body, *, subresource: str = "", writer: WriteOptions = DEFAULT_WRITE_OPTIONS
 ) -> Request:
-    """Replace an object. With the resourceVersion it was read at, it is refused if someone was faster."""
+    """Replace an object. An outdated resourceVersion is a conflict."""
     path = resource.path(_namespace(body), body["metadata"]["name"], subresource)
     return Request("PUT", path, writer.query, _headers(JSON), _encode(body))
 
@@ -132,7 +132,7 @@ def build_merge_patch(
     subresource: str = "",
     writer: WriteOptions = DEFAULT_WRITE_OPTIONS,
 ) -> Request:
-    """Change the fields named; null removes one. Lists are replaced whole."""
+    """Merge patch (RFC 7386): null removes a field, and lists are replaced whole."""
     path = resource.path(namespace, name, subresource)
     return Request("PATCH", path, writer.query, _headers(MERGE_PATCH), _encode(patch))
 
@@ -146,7 +146,7 @@ def build_json_patch(
     subresource: str = "",
     writer: WriteOptions = DEFAULT_WRITE_OPTIONS,
 ) -> Request:
-    """Change step by step; a `test` that fails refuses the whole."""
+    """JSON patch (RFC 6902): a failed `test` rejects it."""
     path = resource.path(namespace, name, subresource)
     return Request("PATCH", path, writer.query, _headers(JSON_PATCH), _encode(patch))
 
@@ -154,9 +154,9 @@ def build_json_patch(
 def build_apply(
     resource: Resource[Any], body: Body, *, writer: WriteOptions, subresource: str = "", force: bool = False
 ) -> Request:
-    """Server-side apply: these fields, and no others, are what this manager wants.
+    """Server-side apply of the fields that the manager wants.
 
-    What it applied before and leaves out now is removed. `force` takes fields from other managers instead of failing.
+    Fields of its last apply that are missing now are removed. `force` takes fields from other managers.
     """
     whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
     path = resource.path(_namespace(body), body["metadata"]["name"], subresource)
@@ -173,7 +173,7 @@ def build_scale(
     resource_version: str = "",
     writer: WriteOptions = DEFAULT_WRITE_OPTIONS,
 ) -> Request:
-    """Set the number of replicas through the scale subresource, if the object is still at that resourceVersion."""
+    """Set replicas through the scale subresource, with a resourceVersion precondition."""
     patch: dict[str, Any] = {"spec": {"replicas": replicas}}
     if resource_version:
         patch["metadata"] = {"resourceVersion": resource_version}
@@ -182,16 +182,16 @@ def build_scale(
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How something is to go."""
+    """Options of a deletion."""
 
     uid: str = ""
-    """Only if it is still the one of this uid."""
+    """Precondition: uid."""
     resource_version: str = ""
-    """Only if it did not change since."""
+    """Precondition: resourceVersion."""
     grace_s: int | None = None
-    """What a pod gets to end; its own grace period if None."""
+    """Grace period of a pod; None for its own."""
     propagation: str = ""
-    """What becomes of what it owns: `Foreground`, `Background` or `Orphan`; the resource's own way if empty."""
+    """Propagation policy: `Foreground`, `Background` or `Orphan`; empty for the resource's default."""
 
 
 DEFAULT_DELETE_OPTIONS = DeleteOptions()
@@ -217,7 +217,7 @@ def build_evict(
     *,
     writer: WriteOptions = DEFAULT_WRITE_OPTIONS,
 ) -> Request:
-    """Ask for a pod to leave, if disruption budgets allow it."""
+    """Evict a pod, subject to PodDisruptionBudgets."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

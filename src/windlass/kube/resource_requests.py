@@ -15,18 +15,18 @@ from windlass.kube import fields
 from windlass.kube.models import core, meta, pods
 
 NanoAmounts = dict[str, int]
-"""Nano-units by resource name."""
+"""Nano-units by resource."""
 InvalidFields = list[fields.InvalidField]
 
 
 @dataclass(frozen=True, slots=True)
 class SpecRequests:
-    """Requests before they are read, by which a resize is told cheaply."""
+    """Unparsed requests, to detect a resize cheaply."""
 
     containers: dict[str | None, meta.Amounts]
     pod: meta.Amounts
     total: NanoAmounts
-    """All containers, without pod-level requests and overhead."""
+    """Sum of all containers, without pod-level requests and overhead."""
 
 
 _POD_LEVEL = ("cpu", "memory")
@@ -34,7 +34,7 @@ _HUGEPAGES = "hugepages-"
 
 
 def pending_requests(spec: pods.PodSpec, complaints: InvalidFields | None = None) -> NanoAmounts:
-    """What a pod asks for while it waits: its spec alone. See `fields.read_amounts` for `complaints`."""
+    """Requests of a pending pod, from its spec. For `complaints` see `fields.read_amounts`."""
     return _total(spec, _PlainReading(complaints))
 
 
@@ -43,14 +43,14 @@ def bound_requests(
     status: pods.PodStatus,
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
 ) -> NanoAmounts:
-    """What a pod on a node is counted with: while a resize is under way, the largest of what was and will be."""
+    """Requests of a bound pod; during a resize the maximum of old and new."""
     if release.compares_resizes_by_pod:
         return _compare_sums(spec, status)
     return _total(spec, _ReadingWithStatus(status))
 
 
 def spec_requests(spec: pods.PodSpec) -> SpecRequests:
-    """The requests of the containers and of the pod, as the spec spells them."""
+    """Requests of containers and pod, unparsed."""
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
     total = _sum_containers(spec, _PlainReading([]))
     return SpecRequests({c.name: _requests(c.resources) for c in containers}, _requests(spec.resources), total)
@@ -61,21 +61,21 @@ def is_resizing(
     status: pods.PodStatus,
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
 ) -> bool:
-    """Does the status spell other amounts than the spec? If not, `of_bound` equals `of_waiting`."""
+    """True if status and spec differ. If not, `bound_requests` equals `pending_requests`."""
     if release.compares_resizes_by_pod:
         return _is_resizing_by_pod(spelled, status)
     for reported in (status.container_statuses, status.init_container_statuses):
         for container in reported or ():
-            wanted = spelled.containers.get(container.name)
-            if wanted is not None and _differs(wanted, container.resources, container.allocated_resources):
+            desired = spelled.containers.get(container.name)
+            if desired is not None and _differs(desired, container.resources, container.allocated_resources):
                 return True
     return bool(spelled.pod) and _differs(spelled.pod, status.resources, status.allocated_resources)
 
 
-def _differs(wanted: meta.Amounts, actuated: core.ResourceRequirements | None, allocated: meta.Amounts | None) -> bool:
+def _differs(desired: meta.Amounts, actuated: core.ResourceRequirements | None, allocated: meta.Amounts | None) -> bool:
     if actuated is None:
         return False
-    return (actuated.requests or {}) != wanted or bool(allocated and allocated != wanted)
+    return (actuated.requests or {}) != desired or bool(allocated and allocated != desired)
 
 
 def _is_resizing_by_pod(spelled: SpecRequests, status: pods.PodStatus) -> bool:
@@ -83,19 +83,19 @@ def _is_resizing_by_pod(spelled: SpecRequests, status: pods.PodStatus) -> bool:
         return True
     for reported in (status.container_statuses, status.init_container_statuses):
         for container in reported or ():
-            wanted = spelled.containers.get(container.name)
-            if wanted is not None and _has_other(wanted, container.resources, container.allocated_resources):
+            desired = spelled.containers.get(container.name)
+            if desired is not None and _has_other(desired, container.resources, container.allocated_resources):
                 return True
     if spelled.pod:
         return status.resources is not None and _has_other(spelled.pod, status.resources, status.allocated_resources)
     lists = (status.allocated_resources, _requests(status.resources))
-    return all(lists) and any(_exceeds(fields.read_amounts(one, "status", []), spelled.total) for one in lists)
+    return all(lists) and any(_exceeds(fields.read_amounts(item, "status", []), spelled.total) for item in lists)
 
 
 def _has_other(
-    wanted: meta.Amounts, actuated: core.ResourceRequirements | None, allocated: meta.Amounts | None
+    desired: meta.Amounts, actuated: core.ResourceRequirements | None, allocated: meta.Amounts | None
 ) -> bool:
-    return any(amounts and amounts != wanted for amounts in (_requests(actuated), allocated))
+    return any(amounts and amounts != desired for amounts in (_requests(actuated), allocated))
 
 
 def _exceeds(amounts: NanoAmounts, total: NanoAmounts) -> bool:
@@ -103,13 +103,13 @@ def _exceeds(amounts: NanoAmounts, total: NanoAmounts) -> bool:
 
 
 def _is_infeasible(status: pods.PodStatus) -> bool:
-    """Has the node refused the resize for good?"""
+    """True if the kubelet rejected the resize as infeasible."""
     pending = (condition.reason for condition in status.conditions or () if condition.type == "PodResizePending")
     return next(pending, None) == "Infeasible"
 
 
 class _PlainReading:
-    """Requests as the spec spells them."""
+    """Reads requests from the spec."""
 
     def __init__(self, complaints: InvalidFields | None = None) -> None:
         self.complaints = complaints
@@ -122,7 +122,7 @@ class _PlainReading:
 
 
 class _ReadingWithStatus(_PlainReading):
-    """Requests as the node has granted them, or will."""
+    """Reads the maximum of spec, allocated and actuated requests per container."""
 
     def __init__(self, status: pods.PodStatus) -> None:
         super().__init__()
@@ -132,38 +132,38 @@ class _ReadingWithStatus(_PlainReading):
         self._is_infeasible = _is_infeasible(status)
 
     def container(self, container: pods.Container, at: str, *, resizable: bool) -> NanoAmounts:
-        wanted = super().container(container, at, resizable=resizable)
+        desired = super().container(container, at, resizable=resizable)
         reported = self._reported.get(container.name)
         if not resizable or reported is None or reported.resources is None:
-            return wanted
+            return desired
         status = f"status.containerStatuses[{container.name}]"
         return self._effective(
-            wanted,
+            desired,
             fields.read_amounts(reported.resources.requests, f"{status}.resources.requests"),
             fields.read_amounts(reported.allocated_resources, f"{status}.allocatedResources"),
         )
 
     def pod(self, spec: pods.PodSpec) -> NanoAmounts:
-        wanted = super().pod(spec)
+        desired = super().pod(spec)
         if self._status.resources is None:
-            return wanted
+            return desired
         effective = self._effective(
-            wanted,
+            desired,
             fields.read_amounts(self._status.resources.requests, "status.resources.requests"),
             fields.read_amounts(self._status.allocated_resources, "status.allocatedResources"),
         )
-        return {name: effective.get(name, 0) for name in wanted}
+        return {name: effective.get(name, 0) for name in desired}
 
-    def _effective(self, wanted: NanoAmounts, actuated: NanoAmounts, allocated: NanoAmounts) -> NanoAmounts:
-        # A resize that the node cannot grant is not waited for.
-        effective = {} if self._is_infeasible else dict(wanted)
+    def _effective(self, desired: NanoAmounts, actuated: NanoAmounts, allocated: NanoAmounts) -> NanoAmounts:
+        # the desired requests of an infeasible resize do not count
+        effective = {} if self._is_infeasible else dict(desired)
         for amounts in (actuated, allocated):
             _take_maximum(effective, amounts)
         return effective
 
 
 class _ReadingOfNode(_PlainReading):
-    """Requests as the node has allocated them or, if `actuated`, as it has actuated them; else those of the spec."""
+    """Reads allocated or, if `actuated`, actuated requests; else those of the spec."""
 
     def __init__(self, status: pods.PodStatus, *, actuated: bool) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class _ReadingOfNode(_PlainReading):
 
 
 def _compare_sums(spec: pods.PodSpec, status: pods.PodStatus) -> NanoAmounts:
-    """The largest of three sums over the whole pod: spec, actuated, allocated; without spec if that is infeasible."""
+    """Maximum of three sums over the whole pod: spec, actuated, allocated; without spec if that is infeasible."""
     is_infeasible, plain = _is_infeasible(status), _PlainReading()
     actuated = fields.read_amounts(_requests(status.resources), "status.resources.requests")
     allocated = fields.read_amounts(status.allocated_resources, "status.allocatedResources")
@@ -240,7 +240,7 @@ def _has_pod_level_requests(spec: pods.PodSpec) -> bool:
 
 
 def is_pod_level(name: str) -> bool:
-    """Can a pod request the resource as a whole, for all its containers?"""
+    """True if the resource can be requested at pod level."""
     return name in _POD_LEVEL or name.startswith(_HUGEPAGES)
 
 

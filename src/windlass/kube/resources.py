@@ -22,10 +22,10 @@ T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M", bound=meta.Object)
 
 Unstructured = dict[str, Any]
-"""An object as the JSON it is."""
+"""An object as JSON."""
 
 _SAFE = ":@!$&'()*+,;=~"
-"""What a path segment may hold as it is, besides letters and digits."""
+"""Characters that stay unencoded in a path segment, besides letters and digits."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -34,29 +34,29 @@ def _quote(segment: str) -> str:
 
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoders raise: a wrong type, text that is no UTF-8, and more levels than they take."""
+"""Exceptions of decoders: wrong type, invalid UTF-8, nesting too deep."""
 
 
 class _Identity(meta.Object, frozen=True):
-    """Of an object that cannot be read: who it is."""
+    """apiVersion, kind and metadata of a malformed object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable(Generic[T_co]):
-    """An object that exists and cannot be read as it is."""
+    """A malformed object."""
 
     metadata: meta.ObjectMeta
-    """Who it is, as well as it can be made out."""
+    """Its metadata, as far as it is readable."""
     error: errors.InvalidObject
     partial: T_co | None = None
-    """What can be read of it, without the fields that cannot; None where that is nothing."""
+    """The object without its invalid fields; None if nothing is left."""
     is_whole: bool = False
-    """The partial object lacks nothing that the model reads: what was cut lies deeper."""
+    """True if `partial` has every field of the model: only deeper parts were cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """A resource, read as `T`."""
+    """A resource, decoded as `T`."""
 
     api_version: str
     """`v1`, `apps/v1`."""
@@ -66,22 +66,22 @@ class Resource(Generic[T]):
     model: type[T]
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of the collection, of an object or of a subresource; all namespaces' where none is named."""
+        """Path of the collection, an object or a subresource; without namespace of all namespaces."""
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         within = ("namespaces", namespace) if namespace and self.namespaced else ()
         segments = [segment for segment in (*within, self.plural, name, *subresource.split("/")) if segment]
         return "/".join([root, *(_quote(segment) for segment in segments)])
 
     def untyped(self) -> "Resource[Unstructured]":
-        """The same resource, read as JSON."""
+        """The resource, decoded as JSON."""
         return Resource(self.api_version, self.plural, self.kind, self.namespaced, Unstructured)
 
     def read_as(self, model: type[M]) -> "Resource[M]":
-        """The same resource, read as another model."""
+        """The resource, decoded as another model."""
         return Resource(self.api_version, self.plural, self.kind, self.namespaced, model)
 
     def at(self, api_version: str) -> "Resource[T]":
-        """The same resource in another version of its group, or in another group."""
+        """The resource in another version or group."""
         return dataclasses.replace(self, api_version=api_version)
 
     @property
@@ -89,7 +89,7 @@ class Resource(Generic[T]):
         return cast(object, self.model) is Unstructured
 
     def read(self, raw: bytes | msgspec.Raw) -> "T | Unreadable[T]":
-        """One object, or what can be read of it. No exception leaves this."""
+        """Decode an object, or its valid part. Raises nothing."""
         try:
             return self.decode(raw)
         except Exception as error:
@@ -105,21 +105,21 @@ class Resource(Generic[T]):
             return Unreadable(metadata, complaint)
         partial = lenient_decoder.decode_partial(decoder(self.model), mended)
         if isinstance(partial, meta.Object) and partial.meta.name != metadata.name:
-            partial = cast(T, msgspec.structs.replace(partial, metadata=metadata))  # who it is was made out otherwise
+            partial = cast(T, msgspec.structs.replace(partial, metadata=metadata))  # decoded separately
         return Unreadable(metadata, complaint, partial)
 
     def to_unreadable(self, found: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
-        """An object whose text had to be mended before it could be decoded."""
-        if self.is_untyped:  # writes are made from all of it: part of it would undo the rest
+        """A malformed object whose text had to be repaired."""
+        if self.is_untyped:  # untyped objects are written back: a part would erase the rest
             return Unreadable(self.metadata(found), complaint)
         return Unreadable(self.metadata(found), complaint, found, is_whole=True)
 
     def to_invalid_object(self, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
-        """See `complain`."""
+        """See the function `to_invalid_object`."""
         return to_invalid_object(self.kind, metadata, error)
 
     def to_invalid_text(self, metadata: meta.ObjectMeta, error: Exception) -> errors.InvalidObject:
-        """About text that no decoder takes: nested too deep, or no valid text."""
+        """The error of a text that no decoder accepts: nested too deep, or invalid UTF-8."""
         name = metadata.key or "without a name"
         if isinstance(error, RecursionError):
             return errors.InvalidObject(
@@ -128,7 +128,7 @@ class Resource(Generic[T]):
         return errors.InvalidObject(self.kind, name, "the object", str(error), "valid JSON")
 
     def decode(self, raw: bytes | msgspec.Raw) -> T:
-        """One object. InvalidObject, with its name, if it cannot be read."""
+        """Decode an object. InvalidObject if it is malformed."""
         try:
             found = decoder(self.model).decode(raw)
         except msgspec.MsgspecError as error:
@@ -138,7 +138,7 @@ class Resource(Generic[T]):
         except UNDECODABLE as error:
             raise self.to_invalid_text(self.read_identity(raw), error) from error
         if isinstance(found, dict):
-            # Items of typed lists do not say what they are.
+            # items of typed lists have no apiVersion and kind
             found.setdefault("apiVersion", self.api_version)
             found.setdefault("kind", self.kind)
             read_meta(found, self.kind)
@@ -151,7 +151,7 @@ class Resource(Generic[T]):
         return read_meta(cast(Mapping[str, Any], found), self.kind)
 
     def read_identity(self, raw: bytes | msgspec.Raw) -> meta.ObjectMeta:
-        """Who an object is that cannot be read, as well as it can be made out."""
+        """apiVersion, kind and metadata of a malformed object, as far as they are readable."""
         try:
             return decoder(_Identity).decode(raw).meta
         except UNDECODABLE:
@@ -159,7 +159,7 @@ class Resource(Generic[T]):
 
 
 def to_invalid_object(kind: str, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
-    """An exception as a complaint about the object that it was met with; reported, if no code foresaw it."""
+    """Convert an exception to InvalidObject; unexpected ones are reported."""
     name = metadata.key or "without a name"
     if isinstance(error, errors.InvalidObject):
         return error
@@ -169,7 +169,7 @@ def to_invalid_object(kind: str, metadata: meta.ObjectMeta, error: BaseException
 
 
 def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta:
-    """The metadata of an object that is read as JSON. InvalidObject if it is unusable."""
+    """Metadata of a JSON object. InvalidObject if it is invalid."""
     metadata = found.get("metadata") or {}
     try:
         return msgspec.convert(metadata, meta.ObjectMeta)
@@ -184,13 +184,13 @@ def _decoder(model: Hashable) -> Any:
 
 
 def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
-    """The decoder of a model, made once."""
+    """The cached decoder of a model."""
     return cast(msgspec.json.Decoder[T], _decoder(cast(Hashable, model)))
 
 
 NODES = Resource("v1", "nodes", "Node", False, core.Node)
 PODS = Resource("v1", "pods", "Pod", True, pods.Pod)
-"""Specs stay as they came: for sinks that share them. Whoever keeps pods as they are reads `DECODED_PODS`."""
+"""Pods whose specs stay JSON, for sinks that share them between pods. Others use DECODED_PODS."""
 DECODED_PODS = PODS.read_as(pods.DecodedPod)
 NAMESPACES = Resource("v1", "namespaces", "Namespace", False, core.Namespace)
 PERSISTENT_VOLUMES = Resource("v1", "persistentvolumes", "PersistentVolume", False, core.PersistentVolume)

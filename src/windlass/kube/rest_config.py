@@ -25,7 +25,7 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class RestConfig:
-    """A server, how it is verified, and who we are to it."""
+    """Server, TLS and credentials."""
 
     server: str
     tls: http_transport.TlsConfig
@@ -33,11 +33,11 @@ class RestConfig:
     namespace: str = "default"
     proxy: str | None = None
     blocks_internal_addresses: bool = False
-    """Does a stranger choose the server? Then `addresses` says which are not connected to."""
+    """True if the kubeconfig is untrusted; then `http_transport.explain_blocked_address` restricts addresses."""
 
     @contextlib.asynccontextmanager
     async def connect(self) -> AsyncIterator[transport.Transport]:
-        """A transport to the server; its connections are closed in the end."""
+        """A transport to the server; its connections are closed at the end of the context."""
         connections = http_transport.HttpTransport(
             self.server, self.tls, self.proxy, is_guarded=self.blocks_internal_addresses
         )
@@ -57,7 +57,7 @@ def load_rest_config(
     home: Path | None = None,
     service_account: Path = _SERVICE_ACCOUNT,
 ) -> RestConfig:
-    """The cluster to talk to: of a kubeconfig that is named, of KUBECONFIG, the one we run in, of `~/.kube/config`."""
+    """The REST config of the given kubeconfig, of KUBECONFIG, of the pod's service account, or of `~/.kube/config`."""
     if not path and not environment.get("KUBECONFIG") and is_in_cluster(environment, service_account):
         return in_cluster_config(time, environment, service_account)
     files = kubeconfig.find_files(path, environment, home or Path.home())
@@ -76,7 +76,7 @@ def is_in_cluster(environment: Mapping[str, str], service_account: Path = _SERVI
 def in_cluster_config(
     time: clock.Clock, environment: Mapping[str, str], service_account: Path = _SERVICE_ACCOUNT
 ) -> RestConfig:
-    """The cluster that we run in, as our pod's service account. Its token is replaced under way and read again."""
+    """REST config from the pod's service account. Its token file is re-read."""
     host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     namespace = service_account / "namespace"
     return RestConfig(
@@ -95,7 +95,7 @@ def context_config(
     allow_insecure: bool = False,
     environment: Mapping[str, str] = os.environ,
 ) -> RestConfig:
-    """What a context of a kubeconfig names; the current one if none is asked for."""
+    """REST config of a kubeconfig context, by default the current one."""
     where = f"kubeconfig {', '.join(map(str, config.files))}"
     name = name or config.current_context
     if not name:
@@ -127,12 +127,12 @@ def _read_server(cluster: kubeconfig.FileEntry[kubeconfig.Cluster], name: str) -
 
 
 def _is_server(server: str) -> bool:
-    """Whether it is an address that can be asked: with a host that DNS can have, and a port there can be."""
+    """True for a URL with a valid host and port."""
     try:
         url = parse.urlsplit(server)
         host, _ = url.hostname or "", url.port
         host.encode("idna")
-    except ValueError:  # of which UnicodeError is one
+    except ValueError:  # includes UnicodeError
         return False
     return url.scheme in ("http", "https") and bool(host) and server.isprintable() and " " not in server
 
@@ -204,7 +204,7 @@ def _read_certificate(user: kubeconfig.FileEntry[kubeconfig.User], where: str) -
 
 
 def _describe(cluster: kubeconfig.Cluster, tls: http_transport.TlsConfig) -> dict[str, object]:
-    """The cluster as exec plugins are told of it."""
+    """Cluster information for exec plugins."""
     return {
         "server": cluster.server,
         **({"tls-server-name": tls.server_name} if tls.server_name else {}),
@@ -217,7 +217,7 @@ def _describe(cluster: kubeconfig.Cluster, tls: http_transport.TlsConfig) -> dic
 def _read_proxy(
     cluster: kubeconfig.FileEntry[kubeconfig.Cluster], name: str, environment: Mapping[str, str]
 ) -> str | None:
-    """The proxy that the kubeconfig names, or else the environment."""
+    """The proxy of the kubeconfig, else of the environment."""
     proxy = cluster.entry.proxy_url or http_proxy.find_proxy(cluster.entry.server, environment)
     try:
         scheme = parse.urlsplit(proxy).scheme if proxy else "http"
@@ -253,15 +253,18 @@ ALLOW_INSECURE_FLAG = "--machine-pool-allow-insecure-kubeconfigs"
 
 
 def read_secret_kubeconfig(time: clock.Clock, text: bytes, name: str, *, allow_insecure: bool = False) -> RestConfig:
-    """What the current context of a kubeconfig leads to. InvalidInput says what is refused, and what would allow it."""
+    """REST config of a kubeconfig from a Secret.
+
+    InvalidInput names what is forbidden, and the setting that would allow it.
+    """
     config = kubeconfig.parse(text, name)
-    found = context_config(time, config, allow_insecure=True)
+    rest_config = context_config(time, config, allow_insecure=True)
     cluster = config.clusters[config.contexts[config.current_context].entry.cluster].entry
     if refusal := _explain_refusal(cluster):
         raise errors.InvalidInput(f"kubeconfig {name}: {refusal}")
     if not allow_insecure and (refusal := _explain_insecure(cluster)):
         raise errors.InvalidInput(f"kubeconfig {name}: {refusal} ({ALLOW_INSECURE_FLAG} allows it)")
-    return dataclasses.replace(found, blocks_internal_addresses=not allow_insecure)
+    return dataclasses.replace(rest_config, blocks_internal_addresses=not allow_insecure)
 
 
 def _explain_refusal(cluster: kubeconfig.Cluster) -> str:

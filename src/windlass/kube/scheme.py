@@ -56,15 +56,15 @@ KINDS: dict[tuple[str, str], type[meta.Object]] = {
     ("cluster.x-k8s.io/v1beta1", "MachinePool"): clusterapi.MachinePool,
     ("cluster.x-k8s.io/v1beta1", "MachineDrainRule"): clusterapi.MachineDrainRule,
 }
-"""Every kind that can be read, by (apiVersion, kind)."""
+"""Models by (apiVersion, kind)."""
 
 Json = bytes | str | msgspec.Raw
 Raw = Json | Mapping[str, Any]
-"""An object as JSON text, or as the dicts and lists that YAML gives."""
+"""An object as JSON text, or as the values of a YAML parser."""
 
 
 class TypeHeader(msgspec.Struct, frozen=True, rename="camel"):
-    """What an object says it is; for lists, the objects in it."""
+    """apiVersion and kind; of a list also its items."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -76,7 +76,7 @@ class TypeHeader(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def of_items(self) -> "TypeHeader | None":
-        """What the items of a typed list are, which do not say so (a PodList holds Pods); None if they do."""
+        """The apiVersion and kind of the items of a typed list (PodList: Pod); None for a List."""
         return None if self.kind == "List" else TypeHeader(self.api_version, (self.kind or "").removesuffix("List"))
 
 
@@ -89,7 +89,10 @@ _DECODERS = {model: msgspec.json.Decoder(model) for model in KINDS.values()}
 
 
 def decode_object(raw: Raw, header: TypeHeader | None = None) -> meta.Object:
-    """One object. `header` says what it is, where the object itself does not. InvalidObject if it cannot be read."""
+    """Decode an object.
+
+    `header` gives apiVersion and kind if the object lacks them. InvalidObject if it is malformed.
+    """
     text = as_json(raw)
     header = header or read_header(text)
     model = KINDS.get((header.api_version or "", header.kind or ""))
@@ -102,7 +105,7 @@ def decode_object(raw: Raw, header: TypeHeader | None = None) -> meta.Object:
 
 
 def decode_as(model: type[Model], raw: Raw) -> Model:
-    """One object that is known to be of this model."""
+    """Decode an object of a known model."""
     text = as_json(raw)
     try:
         return _DECODERS[model].decode(text)  # type: ignore[return-value]
@@ -115,7 +118,7 @@ def decode_as(model: type[Model], raw: Raw) -> Model:
 
 
 def read_header(raw: Raw) -> TypeHeader:
-    """What an object says it is. InvalidObject if it is no object at all."""
+    """The apiVersion and kind of an object. InvalidObject if it is no object."""
     text = as_json(raw)
     try:
         return _HEADER.decode(text)
@@ -128,7 +131,7 @@ def read_header(raw: Raw) -> TypeHeader:
 
 
 def as_json(raw: Raw) -> Json:
-    """The object as JSON text. InvalidObject if JSON has no word for it, as for a YAML key that is a list."""
+    """The object as JSON. InvalidObject if it is not representable, such as a YAML key that is a list."""
     if isinstance(raw, bytes | str | msgspec.Raw):
         return raw
     try:
@@ -140,7 +143,7 @@ def as_json(raw: Raw) -> Json:
 
 
 def _read_name(text: Json) -> str:
-    """`namespace/name` of an object that cannot be decoded, as well as it can be made out."""
+    """`namespace/name` of a malformed object, as far as it is readable."""
     try:
         metadata = msgspec.json.decode(text)["metadata"]
         return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))

@@ -15,7 +15,7 @@ _NODE_OPERATORS = (*_LABEL_OPERATORS, "Gt", "Lt")
 
 
 class InvalidSelector(fields.InvalidField):
-    """A selector that kube-scheduler cannot parse. `faults` are its words for what is wrong."""
+    """A selector that kube-scheduler cannot parse. `faults` are its error messages."""
 
     def __init__(self, field: str, found: object, accepted: str, faults: tuple[str, ...]) -> None:
         super().__init__(field, found, accepted)
@@ -23,46 +23,46 @@ class InvalidSelector(fields.InvalidField):
 
     @property
     def message(self) -> str:
-        """The text of kube-scheduler's error."""
+        """The message of kube-scheduler's error."""
         return selectors.join_errors(self.faults)
 
     def with_faults_of(self, others: list[Self]) -> "InvalidSelector":
-        """The same field with the faults of other parts of the selector after its own."""
+        """A copy with the messages of other invalid parts appended."""
         faults = (*self.faults, *(fault for other in others for fault in other.faults))
         return InvalidSelector(self.field, self.found, self.accepted, faults)
 
 
 def parse_label_selector(selector: meta.LabelSelector | None, at: str) -> selectors.LabelSelector | None:
-    """A label selector; None, which selects nothing, stays None. InvalidSelector for the first part that is wrong."""
+    """Parse a label selector; None, which selects nothing, stays None. InvalidSelector for the first invalid part."""
     if selector is None:
         return None
-    wanted = []
+    desired = []
     for key, value in sorted((selector.match_labels or {}).items()):
         if faults := selectors.validate_requirement(key, selectors.Operator.IN, (value,)):
             raise InvalidSelector(f"{at}.matchLabels", {key: value}, "a label", tuple(faults))
-        wanted.append(selectors.Requirement(key, selectors.Operator.IN, (value,)))
+        desired.append(selectors.Requirement(key, selectors.Operator.IN, (value,)))
     for i, expression in enumerate(selector.match_expressions or ()):
-        wanted.append(_read_requirement(expression, _LABEL_OPERATORS, f"{at}.matchExpressions[{i}]"))
-    return selectors.LabelSelector.of(wanted) if wanted else selectors.EVERYTHING
+        desired.append(_read_requirement(expression, _LABEL_OPERATORS, f"{at}.matchExpressions[{i}]"))
+    return selectors.LabelSelector.of(desired) if desired else selectors.EVERYTHING
 
 
 def parse_node_selector(selector: core.NodeSelector | None, at: str) -> selectors.NodeSelector | None:
-    """A node selector; None means that any node will do. InvalidSelector names the faults of all terms."""
+    """Parse a node selector; None selects all nodes. InvalidSelector has the messages of all terms."""
     complaints: list[InvalidSelector] = []
-    found = _read_nodes(selector, at, complaints)
+    node_selector = _read_nodes(selector, at, complaints)
     if complaints:
         raise complaints[0].with_faults_of(complaints[1:])
-    return found
+    return node_selector
 
 
 def parse_node_affinity(
     selector: core.NodeSelector | None, at: str, complaints: list[fields.InvalidField]
 ) -> selectors.NodeSelector | None:
-    """A node selector as kube-scheduler takes it: a term that cannot be parsed matches no node; the others count."""
+    """Parse required node affinity as kube-scheduler does: an invalid term matches no node, and the others count."""
     invalid: list[InvalidSelector] = []
-    found = _read_nodes(selector, at, invalid)
+    node_selector = _read_nodes(selector, at, invalid)
     complaints += invalid
-    return found
+    return node_selector
 
 
 def _read_nodes(
@@ -77,7 +77,7 @@ def _read_nodes(
 def _read_term(
     term: core.NodeSelectorTerm, at: str, number: int, complaints: list[InvalidSelector]
 ) -> selectors.NodeSelectorTerm:
-    """The term; one of which a part cannot be parsed is invalid, and each such part is a complaint."""
+    """Parse a term. If a part is invalid, the term is, and each invalid part is appended to `complaints`."""
     where = f"nodeSelectorTerms[{number}]"
     before = len(complaints)
     expressions, names = [], []
@@ -99,8 +99,12 @@ def _read_term(
 
 
 def _read_names(term: core.NodeSelectorTerm) -> tuple[selectors.Requirement, ...]:
-    """The names of nodes in a term that cannot be parsed."""
-    named = (one for one in term.match_fields or () if one.key == "metadata.name" and one.operator == "In")
+    """Node names of an invalid term."""
+    named = (
+        requirement
+        for requirement in term.match_fields or ()
+        if requirement.key == "metadata.name" and requirement.operator == "In"
+    )
     return selectors.sort_requirements(
         selectors.Requirement("metadata.name", selectors.Operator.IN, tuple(sorted(set(one.values or ()))))
         for one in named
@@ -108,7 +112,7 @@ def _read_names(term: core.NodeSelectorTerm) -> tuple[selectors.Requirement, ...
 
 
 def _read_field(field: meta.Requirement, at: str, within: str) -> selectors.Requirement:
-    """A requirement on a field of the node: its name, equal to one value or not."""
+    """A requirement on `metadata.name`, with In or NotIn and one value."""
     values = field.values or ()
     if field.key != "metadata.name":
         faults = (selectors.not_supported_error(f"{within}.key", field.key or "", ("metadata.name",)),)
@@ -125,7 +129,7 @@ def _read_field(field: meta.Requirement, at: str, within: str) -> selectors.Requ
 def _read_requirement(
     model: meta.Requirement, operators: tuple[str, ...], at: str, within: str = ""
 ) -> selectors.Requirement:
-    """`within` is the path that kube-scheduler's message names, empty for label selectors."""
+    """`within` is the path in kube-scheduler's message; empty for label selectors."""
     if model.operator not in operators:
         fault = (
             selectors.not_supported_error(f"{within}.operator", model.operator or "", operators)
@@ -140,7 +144,7 @@ def _read_requirement(
 
 
 def _locate(model: meta.Requirement, operator: selectors.Operator, at: str) -> tuple[str, object, str]:
-    """The field of a requirement that is wrong, what it holds and what is accepted there."""
+    """The invalid field of a requirement: path, value, accepted values."""
     if selectors.validate_requirement(model.key or "", selectors.Operator.EXISTS, ()):
         return f"{at}.key", model.key, "the key of a label"
     accepted = selectors.explain_invalid_values(operator, tuple(model.values or ())) or "values of labels"

@@ -1,4 +1,4 @@
-"""The store: objects by name and by what else someone looks for them by; and who is told when they change."""
+"""Store: indexed objects of an informer, and event handlers that are called on changes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class EventHandler(Protocol[T_contra]):
-    """Who wants to know. For each object: added, then modified any number of times, then deleted."""
+    """Event handler. For each object: added, then modified any number of times, then deleted."""
 
     def added(self, found: T_contra) -> None: ...
 
@@ -30,14 +30,14 @@ class _Entry(Generic[T]):
 
 
 _Index = dict[str, str | dict[str, None]]
-"""Keys of objects by value; a value that only one object has is the rule, and its key stands alone."""
+"""Keys of objects by index value. Most values have one object; its key is stored without a set."""
 
 
 class Store(Generic[T]):
-    """A sink that keeps objects as they are read, or what `narrow` makes of them, indexed.
+    """A sink that keeps objects, or their `narrow` form, by key and by index.
 
-    An index is a function from an object to the values that it is to be found under, always the same for the same
-    object. Objects are keyed by `namespace/name`, or the bare name of one without a namespace.
+    An index function gives the values under which an object is found; it must be deterministic. Keys are
+    `namespace/name`, or the name of a cluster-scoped object.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Store(Generic[T]):
         keeps_partial: bool = False,
         narrow: Callable[[Any], T] | None = None,
     ) -> None:
-        """`keeps_partial`: an object that was never read as a whole is kept as what can be read of it.
+        """`keeps_partial`: keep the valid part of an object that was never read as a whole.
 
-        `narrow` makes of an object what is kept; indexes and handlers get that.
+        `narrow` reduces an object to what is stored; indexes and handlers receive the result.
         """
         self._entries: dict[str, _Entry[T]] = {}
         self._makers = dict(indexes or {})
@@ -60,14 +60,14 @@ class Store(Generic[T]):
         self._keeps_partial = keeps_partial
         self._narrow = narrow
 
-    # Reading
+    # Lookup
 
     def get(self, key: str) -> T | None:
         entry = self._entries.get(key)
         return None if entry is None else entry.found
 
     def find(self, index: str, value: str) -> list[T]:
-        """Objects that an index has under a value, in the order they came."""
+        """The objects with an index value, in order of insertion."""
         keys = self._indexes[index].get(value, ())
         return [self._entries[key].found for key in ((keys,) if isinstance(keys, str) else keys)]
 
@@ -83,7 +83,7 @@ class Store(Generic[T]):
     def __contains__(self, key: object) -> bool:
         return key in self._entries
 
-    # As a sink
+    # Sink
 
     def begin(self) -> None:
         self._unseen = set(self._entries)
@@ -102,17 +102,17 @@ class Store(Generic[T]):
             return
         self._keep(key, _Entry(metadata.uid, metadata.resource_version, kept), indexed, before)
 
-    def set_aside(self, found: Unreadable[Any]) -> None:
-        """What was known of it stays; where that is nothing, what can be read of it, if that may be kept."""
-        metadata, key = found.metadata, found.metadata.key
+    def set_aside(self, unreadable: Unreadable[Any]) -> None:
+        """Keep the last valid state of a malformed object; without one, keep its valid part if allowed."""
+        metadata, key = unreadable.metadata, unreadable.metadata.key
         if self._unseen is not None:
             self._unseen.discard(key)
         before = self._entries.get(key)
         if before is not None and metadata.uid and before.uid != metadata.uid:
             self._drop(key)
             before = None
-        if before is None and found.partial is not None and self._keeps_partial:
-            self.put(metadata, found.partial)
+        if before is None and unreadable.partial is not None and self._keeps_partial:
+            self.put(metadata, unreadable.partial)
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
         if self._unseen is not None:
@@ -126,7 +126,7 @@ class Store(Generic[T]):
         self._unseen = None
 
     def _list_values(self, found: T) -> list[tuple[str, tuple[str, ...]]]:
-        """What an object is to be found under, by index."""
+        """Index values of an object."""
         return [(name, tuple(make(found))) for name, make in self._makers.items()]
 
     def _keep(
@@ -140,20 +140,20 @@ class Store(Generic[T]):
                 _add_to_index(self._indexes[name], value, key)
         for handler in self._handlers:
             if before is None:
-                self._tell(key, handler.added, entry.found)
+                self._notify(key, handler.added, entry.found)
             else:
-                self._tell(key, handler.modified, before.found, entry.found)
+                self._notify(key, handler.modified, before.found, entry.found)
 
     def _drop(self, key: str) -> None:
         entry = self._entries.pop(key)
         self._unindex(key, self._list_values(entry.found))
         for handler in self._handlers:
-            self._tell(key, handler.deleted, entry.found)
+            self._notify(key, handler.deleted, entry.found)
 
-    def _tell(self, key: str, told: Callable[..., None], *found: T) -> None:
-        """A handler that fails costs its own share of this change, and neither the object nor the other handlers."""
+    def _notify(self, key: str, callback: Callable[..., None], *found: T) -> None:
+        """Call the handlers. An exception affects neither the object nor the other handlers."""
         try:
-            told(*found)
+            callback(*found)
         except Exception as error:
             version = getattr(self._entries.get(key), "resource_version", None) or ""
             klog.report_error(klog.ErrorPlace.INFORMER, f"{type(found[0]).__name__} {key}", version, error)

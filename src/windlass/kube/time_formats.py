@@ -25,13 +25,13 @@ _PART = re.compile(r"(?=\.?\d)(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASC
 _MAX_NS = 2**63 - 1
 
 _FRACTION_DIGITS = 18
-"""Of a fraction Go reads as many digits as an int64 is sure to hold, and then some if they happen to fit."""
+"""Digits of a fraction that Go always reads; it reads one more if the number still fits an int64."""
 
 ACCEPTED_DURATION = "a duration such as 90s, 1h30m or 500ms"
 
 
 def parse_duration(text: str) -> float:
-    """Seconds. ValueError if Go's time.ParseDuration would refuse the text."""
+    """A duration in seconds. ValueError if Go's time.ParseDuration refuses the text."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if digits == "0":
         return 0.0
@@ -50,13 +50,13 @@ def parse_duration(text: str) -> float:
 
 
 def _fraction_ns(digits: str, unit_ns: int) -> int:
-    """What follows the point, cut off to whole nanoseconds. Go goes through a float here, and so do we."""
+    """Nanoseconds of the digits after the decimal point, truncated. Goes through a float, as Go does."""
     kept = digits[: _FRACTION_DIGITS + (int(digits[: _FRACTION_DIGITS + 1] or 0) <= _MAX_NS)]
     return int(int(kept or 0) * (unit_ns / 10.0 ** len(kept)))
 
 
 def format_duration(seconds: float) -> str:
-    """As Go prints it: `0s`, `1.5s`, `350ms`, `10m0s`, `1h0m0s`."""
+    """A duration as Go prints it: `0s`, `1.5s`, `350ms`, `10m0s`, `1h0m0s`."""
     nanoseconds = round(abs(seconds) * 10**9)
     sign = "-" if seconds < 0 and nanoseconds else ""
     if nanoseconds == 0:
@@ -86,7 +86,7 @@ ACCEPTED_TIME = "a time such as 2006-01-02T15:04:05Z"
 
 
 def parse_time(text: str) -> float:
-    """Seconds since the epoch. ValueError if it is no RFC 3339 time."""
+    """Seconds since the epoch. ValueError if the text is no RFC 3339 time."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not {ACCEPTED_TIME}")
@@ -102,19 +102,20 @@ def parse_time(text: str) -> float:
 
 
 def format_time(seconds: float) -> str:
-    """Whole seconds, as most of the API has it; a fraction is cut off."""
-    return f"{_format_seconds(int(seconds // 1))}Z"
+    """A metav1.Time: whole seconds, rounded down."""
+    return f"{_format_second(int(seconds // 1))}Z"
 
 
 def format_micro_time(seconds: float) -> str:
-    """Microseconds, as leases have it."""
+    """A metav1.MicroTime, as leases have it."""
     micros = round(seconds * 1e6)
-    return f"{_format_seconds(micros // 10**6)}.{micros % 10**6:06d}Z"
+    return f"{_format_second(micros // 10**6)}.{micros % 10**6:06d}Z"
 
 
-def _format_seconds(seconds: int) -> str:
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
-    return moment.isoformat(timespec="seconds")
+@functools.lru_cache(maxsize=64)
+def _format_second(second: int) -> str:
+    # Cached: a server and a controller stamp many objects within one second.
+    return datetime.datetime.fromtimestamp(second, datetime.UTC).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 _TO_SECOND = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -126,35 +127,25 @@ _MICRO_DIGITS = len(".000000")
 _ANY_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-@functools.lru_cache(maxsize=64)
-def _format_second(second: int) -> str:
-    return datetime.datetime.fromtimestamp(second, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def format_time_cached(now_s: float) -> str:
-    """A moment, to the second."""
-    return _format_second(int(now_s // 1))
-
-
 def parse_server_time(text: str) -> float:
-    """Seconds since the epoch. ValueError if the text is no RFC 3339 time."""
+    """Seconds since the epoch. ValueError, with the message of kube-apiserver, if the text is no RFC 3339 time."""
     return datetime.datetime.fromisoformat(text).timestamp() if _ANY_TIME.fullmatch(text) else _raise_invalid_time(text)
 
 
 def canonical_time(text: str) -> str:
-    """The same second, spelled the server's way."""
-    return text if _TO_SECOND.fullmatch(text) else format_time_cached(parse_server_time(text))
+    """The same second in the form that kube-apiserver writes. ValueError if the text is no RFC 3339 time."""
+    return text if _TO_SECOND.fullmatch(text) else format_time(parse_server_time(text))
 
 
 def canonical_micro_time(text: str) -> str:
-    """The same microsecond, spelled the server's way. Only times with exactly six digits are read."""
+    """The same microsecond in the form that kube-apiserver writes. ValueError unless the fraction has six digits."""
     if _TO_MICROSECOND.fullmatch(text):
         return text
     found = _ANY_TIME.fullmatch(text)
     if found is None or len(found[2] or "") != _MICRO_DIGITS:
         rest = text[len(found[1]) :] if found else text
-        layout, wanted = "2006-01-02T15:04:05.000000Z07:00", ".000000" if found else "2006"
-        raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
+        layout, desired = "2006-01-02T15:04:05.000000Z07:00", ".000000" if found else "2006"
+        raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{desired}"')
     moment = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

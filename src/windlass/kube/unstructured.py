@@ -19,7 +19,7 @@ Condition = Mapping[str, Any]
 
 
 def find_condition(conditions: Iterable[Condition] | None, kind: str) -> Condition | None:
-    """The condition of a type, if the object has it."""
+    """The condition of a type; None if there is none."""
     return next((condition for condition in conditions or () if condition.get("type") == kind), None)
 
 
@@ -38,7 +38,7 @@ def set_condition(
     *,
     observed_generation: int | None = None,
 ) -> list[Condition]:
-    """The conditions with this one in its place, or behind the others if it is new. A status of None is `Unknown`."""
+    """Set a condition, in place or at the end. A status of None becomes `Unknown`."""
     before = list(conditions or ())
     new: dict[str, Any] = {
         "type": kind,
@@ -61,13 +61,13 @@ def remove_condition(conditions: Iterable[Condition] | None, kind: str) -> list[
     return [condition for condition in conditions or () if condition.get("type") != kind]
 
 
-def is_subset(found: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is there. Maps may have more than that; lists have each item in its place, no more."""
-    if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and all(is_subset(found.get(name), value) for name, value in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(is_subset, found, wanted))
-    return bool(found == wanted)
+def is_subset(found: Any, desired: Any) -> bool:
+    """True if `desired` is a subset: maps may have more keys, lists must match item by item."""
+    if isinstance(desired, Mapping):
+        return isinstance(found, Mapping) and all(is_subset(found.get(name), value) for name, value in desired.items())
+    if isinstance(desired, list):
+        return isinstance(found, list) and len(found) == len(desired) and all(map(is_subset, found, desired))
+    return bool(found == desired)
 
 
 FieldStep = str | int | Mapping[str, Any]
@@ -86,44 +86,44 @@ class FieldOwner:
 
     manager: str
     operation: str
-    """`Apply` or `Update`: one manager may have an entry of each, and they own apart."""
+    """`Apply` or `Update`: a manager may have an entry of each."""
     subresource: str = ""
     api_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyConflict:
-    """A field that a server-side apply would have taken from someone."""
+    """A field that another manager owns."""
 
     field: str
-    """As the server prints it: `.spec.replicas`."""
+    """The path as the server prints it: `.spec.replicas`."""
     owner: FieldOwner
 
 
 def find_field_owners(found: Mapping[str, Any], path: FieldPath) -> list[FieldOwner]:
-    """Who owns a field. Whoever owns a list or map as one piece owns all that is in it."""
+    """The owners of a field. Owners of an atomic list or map own everything in it."""
     entries = (found.get("metadata") or {}).get("managedFields") or ()
     return [_read_owner(entry) for entry in entries if _owns(entry.get("fieldsV1") or {}, path)]
 
 
 def owned_paths(found: Mapping[str, Any], owner: FieldOwner) -> Iterator[FieldPath]:
-    """The paths of everything that an owner owns."""
+    """All paths that an entry owns."""
     for entry in (found.get("metadata") or {}).get("managedFields") or ():
         if _read_owner(entry) == owner:
             yield from _leaves(entry.get("fieldsV1") or {}, ())
 
 
 def parse_apply_conflicts(refused: errors.Conflict) -> list[ApplyConflict]:
-    """What stood in the way of an apply; empty if it was refused for another reason."""
-    found = []
+    """The conflicts of a rejected apply; empty if it was rejected for another reason."""
+    apply_conflicts = []
     for cause in refused.status.causes:
         match = _CONFLICT.fullmatch(cause.message or "")
         if cause.reason == "FieldManagerConflict" and match:
-            # Only an Update is told with its version.
+            # only Update entries are printed with their version
             operation = "Update" if match["api_version"] else "Apply"
             owner = FieldOwner(match["manager"], operation, match["subresource"] or "", match["api_version"] or "")
-            found.append(ApplyConflict(cause.field or "", owner))
-    return found
+            apply_conflicts.append(ApplyConflict(cause.field or "", owner))
+    return apply_conflicts
 
 
 def _read_owner(entry: Mapping[str, Any]) -> FieldOwner:
@@ -147,15 +147,15 @@ def _owns(fields: Mapping[str, Any], path: FieldPath) -> bool:
 
 
 def _find_key(fields: Mapping[str, Any], step: FieldStep) -> str | None:
-    """The key under which a set of fields has a step."""
+    """The fieldsV1 key of a step."""
     if isinstance(step, str):
         if (key := f"f:{step}") in fields:
             return key
         return key if (key := f'v:"{step}"') in fields else None
     if isinstance(step, int):
         return next((key for key in (f"i:{step}", f"v:{step}") if key in fields), None)
-    wanted = dict(step)
-    return next((key for key in fields if key.startswith("k:") and msgspec.json.decode(key[2:]) == wanted), None)
+    desired = dict(step)
+    return next((key for key in fields if key.startswith("k:") and msgspec.json.decode(key[2:]) == desired), None)
 
 
 def _leaves(fields: Mapping[str, Any], path: FieldPath) -> Iterator[FieldPath]:

@@ -15,13 +15,13 @@ from windlass import errors
 from windlass.kube import fields
 
 MAX_VALUES = 5_000_000
-"""Larger than any list of objects that people write as YAML."""
+"""Maximum values of a text, above any list of objects in practice."""
 
 MAX_DEPTH = 200
-"""API objects are some ten levels deep; whoever reads a document further may go round once a level."""
+"""Maximum depth, since later processing may recurse. API objects have some ten levels."""
 
 MAX_EVENTS = 2 * MAX_VALUES
-"""Every value is an event, and the end of each list or mapping is one more."""
+"""Maximum parser events: one per value, and one per end of a list or mapping."""
 
 _TOO_DEEP = f"it is nested more than {MAX_DEPTH} deep"
 
@@ -33,21 +33,21 @@ _WHOLE = (yaml.SequenceNode, yaml.MappingNode)
 
 
 def load_yaml(text: str) -> Any:
-    """The one document of a text, by the rules of YAML 1.1. YAMLError where it is none, or too much of one."""
+    """Load the single YAML 1.1 document of a text. YAMLError if it is malformed or exceeds the limits."""
     try:
         if needs_limit_check(text) and (node := yaml.compose(text, Loader=yaml.SafeLoader)) is not None:
             check_limits(node)
         return yaml.safe_load(text)
     except RecursionError as error:
         raise yaml.YAMLError(_TOO_DEEP) from error
-    except ValueError as error:  # a date that does not exist, a number with too many digits
+    except ValueError as error:  # such as an invalid date or a number with too many digits
         raise yaml.YAMLError(str(error)) from error
 
 
 def needs_limit_check(text: bytes | str) -> bool:
-    """Whether documents of a text have to be checked once they are composed: they have aliases, or are no YAML.
+    """True if limits must be checked after composing, because of aliases.
 
-    ConstructorError, which has the place, if composing them would go too deep or make too much.
+    ConstructorError, with position, if composing would exceed the limits.
     """
     loader = _Events(text)
     levels = parts = 0
@@ -68,14 +68,17 @@ def needs_limit_check(text: bytes | str) -> bool:
     except yaml.constructor.ConstructorError:
         raise
     except yaml.YAMLError:
-        return True  # composing meets the same fault at the same place, and says what it is
+        return True  # composing raises the same error with its position
     finally:
         loader.dispose()
     return has_aliases
 
 
 def check_limits(root: yaml.Node) -> None:
-    """ConstructorError, which has the place, if it is too large, too deep or within itself."""
+    """Check the limits of a composed document.
+
+    ConstructorError, with position, if it exceeds them or contains itself.
+    """
     sizes: dict[int, int] = {}
     opened: set[int] = set()
     waiting = [root]
@@ -103,15 +106,15 @@ def _child_nodes(node: yaml.Node) -> list[yaml.Node]:
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
-def _raise_if(is_wrong: bool, place: Any, why: str) -> None:
+def _raise_if(is_wrong: bool, place: Any, reason: str) -> None:
     if is_wrong:
-        raise yaml.constructor.ConstructorError(None, None, why, place.start_mark)
+        raise yaml.constructor.ConstructorError(None, None, reason, place.start_mark)
 
 
 Model = TypeVar("Model", bound=msgspec.Struct)
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one written in C is ten times as fast; it is there unless PyYAML was built without."""
+"""The C loader if available, which is ten times as fast."""
 
 _TAG = "tag:yaml.org,2002:"
 
@@ -132,7 +135,7 @@ _PLAIN: tuple[tuple[str, str, str], ...] = (
     ),
     ("merge", "<", r"<<"),
 )
-"""What unquoted text stands for: the type, first characters that may begin it, and its whole spelling."""
+"""Implicit types of plain scalars: tag, possible first characters, pattern."""
 
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<field>.*?)`(?: - at `\$\.?(?P<path>.*)`)?")
 
@@ -140,12 +143,12 @@ _STEP = re.compile(r"[^.\[\]]+")
 
 
 class _KubernetesLoader(_Loader):  # type: ignore[misc]
-    """Unquoted text means what it means to Kubernetes."""
+    """A loader with the implicit types of Kubernetes."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
     bool_values = {**_Loader.bool_values, "y": True, "n": False}  # noqa: RUF012
     is_suspect = True
-    """Has it aliases, which may stand for more than any memory holds?"""
+    """True if the text has aliases, which may expand without limit."""
 
     def construct_document(self, node: yaml.Node) -> Any:
         if self.is_suspect:
@@ -160,7 +163,7 @@ for _type, _first, _spelling in _PLAIN:
 
 
 class _StrictLoader(_KubernetesLoader):
-    """Besides, a key may not be there twice."""
+    """A loader that also rejects duplicate keys."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -173,7 +176,7 @@ class _StrictLoader(_KubernetesLoader):
 
 
 def read_documents(text: bytes | str, source: str, *, strict: bool = False) -> Iterator[Any]:
-    """The documents of a YAML text, but empty ones; `source` names it in errors. InvalidInput where it is not YAML."""
+    """The non-empty documents of a YAML text; `source` names it in errors. InvalidInput if it is malformed."""
     try:
         is_suspect = needs_limit_check(text)
         loader = (_StrictLoader if strict else _KubernetesLoader)(text)
@@ -187,25 +190,28 @@ def read_documents(text: bytes | str, source: str, *, strict: bool = False) -> I
                 yield document
     except yaml.YAMLError as error:
         raise errors.InvalidInput(f"{source}: {_describe_yaml_error(error)}") from error
-    except (RecursionError, ValueError) as error:  # nested deeper than can be read, a number with too many digits
+    except (RecursionError, ValueError) as error:  # nested too deep, or a number with too many digits
         raise errors.InvalidInput(f"{source}: {error}") from error
     finally:
         loader.dispose()
 
 
 def _describe_yaml_error(error: yaml.YAMLError) -> str:
-    """Where it stopped being YAML, and why."""
+    """Position and reason of a YAML error."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     return f"{at}{problem}" if isinstance(error, yaml.constructor.ConstructorError) else f"{at}not YAML: {problem}"
 
 
-# Reading into a model whose fields are all there are
+# Strict decoding
 
 
 def decode_strict(raw: bytes | str | msgspec.Raw, model: type[Model], within: str = "") -> Model:
-    """JSON as a model that forbids unknown fields. InvalidField, with a path that begins `within`, if it is not one."""
+    """Decode JSON and forbid unknown fields.
+
+    InvalidField, with a path that begins with `within`, if it does not match.
+    """
     try:
         return msgspec.json.decode(raw, type=model)
     except msgspec.ValidationError as error:
@@ -218,7 +224,7 @@ def decode_strict(raw: bytes | str | msgspec.Raw, model: type[Model], within: st
 
 
 def _field_names(model: Any, path: str) -> list[str]:
-    """The fields that a model has at a path."""
+    """The field names of a model at a path."""
     kind: Any = msgspec.inspect.type_info(model)
     for step in _STEP.findall(path):
         kind = _without_null(kind)

@@ -1,4 +1,4 @@
-"""Providers: where node groups come from, and who makes and deletes their machines.
+"""Providers: node groups and the changes of their sizes, one package per cloud provider interface.
 
-Lives here: one package per provider, and the protocol that they share (`base.py`). Never here: a decision.
+`base` is the protocol that all providers implement. Providers execute decisions and make none.
 """

@@ -1,4 +1,4 @@
-"""What every provider can do: say what groups there are, and change them when told to."""
+"""Provider protocol: observe node groups, resize them, delete nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +10,21 @@ from windlass.engine.model import facts, node_groups, plan
 
 @dataclass(frozen=True, slots=True)
 class ObservedNodeGroups:
-    """The node groups as they are now, sorted by id, and what had to be left out and why.
+    """Observed node groups, sorted by id, and what was left out with the reason.
 
-    An instance that has a node carries the node's own provider id, letter by letter: whatever a provider must normalise
-    to bring both together, it does here.
+    The provider id of an instance with a node equals the node's, character by character: a provider normalizes it here.
     """
 
     groups: tuple[node_groups.NodeGroup, ...] = ()
     held: tuple[node_groups.HeldGroup, ...] = ()
-    """Those that exist and must be left alone for now. None of them is among `groups`."""
+    """Groups that exist but must not be changed now, with the reason; not part of `groups`."""
     set_aside: tuple[errors.InvalidObject, ...] = ()
     machine_drain_rules: tuple[node_groups.MachineDrainRule, ...] = ()
-    """Those that instances name."""
+    """MachineDrainRules that instances refer to."""
 
 
 class ProviderError(errors.WindlassError):
-    """The provider could not do what it was told. `error` says why, as instances that cannot be created do."""
+    """A change failed. `error` has the form of an instance creation error."""
 
     def __init__(self, error: node_groups.InstanceError) -> None:
         super().__init__(error.message or error.code)
@@ -33,31 +32,31 @@ class ProviderError(errors.WindlassError):
 
 
 class Provider(Protocol):
-    """Node groups of one kind. Observing reads what is known already; only changes wait for anyone.
+    """A cloud provider. `observe` reads cached state; only changes do I/O.
 
-    Every change is idempotent: told twice, it is done once. `Refused` where it could not be done; what was done of it
-    by then is undone as far as possible, and shows in the next observation.
+    Changes are idempotent. A failed change raises ProviderError; partial effects are undone where possible, and the
+    next observation shows the rest.
     """
 
     @property
     def unavailable_reason(self) -> str:
-        """Why no group can be changed now: whoever looks after them cannot be reached. Empty while they can."""
+        """Why no group can be changed now, such as an unreachable management cluster; else empty."""
 
     def observe(self, nodes: Sequence[facts.Node]) -> ObservedNodeGroups:
-        """The groups, given the nodes that exist."""
+        """The node groups, given the existing nodes."""
 
     async def resize(self, order: plan.Resize) -> None:
-        """Raise a group to `to_size`; nothing is done if it is as large or larger."""
+        """Raise the target size of a group to `to_size`; does nothing if it is at least that."""
 
     async def reduce_target(self, order: plan.ReduceTarget) -> None:
-        """Lower a group's target size, never below the instances that exist."""
+        """Lower the target size of a group, at least to the number of its instances."""
 
     async def delete_instances(self, order: plan.DeleteInstances) -> None:
-        """Delete instances without nodes, and lower the target size by as many."""
+        """Delete instances without nodes, and lower the target size accordingly."""
 
     async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> Mapping[str, ProviderError]:
-        """Delete the machines of these nodes, and lower the target size by as many.
+        """Delete the machines of these nodes, and lower the target size accordingly.
 
-        Returns the nodes, by name, whose machines could not be deleted while others were; `Refused` if none could.
-        A node whose machine is gone needs no deletion.
+        Returns the names of nodes whose machines could not be deleted while others were; ProviderError if none was. A
+        node whose machine is already gone counts as deleted.
         """

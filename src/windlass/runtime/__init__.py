@@ -1,6 +1,4 @@
-"""How a controller stays alive: loop, work queue, leader election, health and metrics, shutdown.
+"""Process runtime: loop, work queue, leader election, health and metrics endpoints, shutdown.
 
-Lives here: when something is done, by whom, and how it is seen from outside that it still is. Time is the clock port's
-throughout, so that every timer can be tested in virtual time. Never here: what is done, or anything of one
-controller. `workqueue.py` is the file to imitate.
+All timers use the clock port, so that tests run in virtual time. Nothing here depends on a particular controller.
 """

@@ -1,7 +1,7 @@
-"""Health: questions that the kubelet asks, and who answers them.
+"""Health checks behind /healthz and /readyz.
 
-Live means: do not restart me. Ready means: what I say about the cluster is true. A candidate that waits to lead is
-both.
+Live: the process must not be restarted. Ready: what it reports about the cluster is current. A candidate that waits for
+leadership is both.
 """
 
 from collections.abc import Callable
@@ -11,36 +11,36 @@ from windlass import clock
 from windlass.runtime import loop
 
 HealthCheck = Callable[[], str]
-"""Empty if all is well, otherwise why not."""
+"""A health check: returns the failure, or an empty string."""
 
 
 @dataclass(slots=True)
 class Health:
-    """Checks by name, in the order they were added."""
+    """Liveness and readiness checks by name, in order of registration."""
 
     live: dict[str, HealthCheck] = field(default_factory=dict)
     ready: dict[str, HealthCheck] = field(default_factory=dict)
 
     def failures(self, *, ready: bool) -> dict[str, str]:
-        """What is not well, by the name of its check. Who is not live is not ready."""
+        """Failures by name of the check. Readiness includes liveness."""
         checks = {**self.live, **self.ready} if ready else self.live
-        return {name: why for name, check in checks.items() if (why := check())}
+        return {name: reason for name, check in checks.items() if (reason := check())}
 
 
 @dataclass(frozen=True, slots=True)
 class LoopActivity:
-    """A loop is well if it turns, and if a turn succeeds from time to time."""
+    """Health of a loop: iterations run, and succeed within the limits."""
 
     loop: loop.Loop
     clock: clock.Clock
     max_inactivity_s: float = 600.0
-    """A turn must begin or end at least this often."""
+    """Maximum time without beginning or end of an iteration."""
     max_failing_s: float = 900.0
-    """A turn must succeed at least this often."""
+    """Maximum time without a successful iteration."""
     max_startup_s: float = 900.0
-    """The first success may take this long, with cold caches."""
+    """Maximum time until the first success, which fills caches."""
     leading_since_s: Callable[[], float | None] = lambda: None
-    """Since when the loop may turn, monotonic; None: it may not, as another process leads."""
+    """Monotonic time when the process became leader; None while another process leads."""
 
     def __call__(self) -> str:
         first_s, begun_s, succeeded_s = self.loop.first_at_s, self.loop.begun_at_s, self.loop.succeeded_at_s

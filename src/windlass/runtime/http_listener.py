@@ -20,7 +20,7 @@ _BACKLOG = 128
 _MOST_CONNECTIONS = 256
 _FEWEST_CONNECTIONS = 8
 _SHARE = 4
-"""At most one in so many file descriptors is for the connections of one listener."""
+"""A listener may use at most one in this many of the process's file descriptors."""
 _LOG_EVERY_S = 60.0
 _ACCEPT_AGAIN_S = 0.5
 _log = logging.getLogger(__name__)
@@ -31,12 +31,12 @@ MakeProtocol = Callable[[], asyncio.Protocol]
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What a listener allows its clients."""
+    """Limits of client connections."""
 
     connections: int = 0
-    """At most; 0: 256, or a quarter of the process's file descriptors if that is less."""
+    """Maximum number of connections. 0: 256, or a quarter of the process's file descriptors if that is less."""
     request_s: float = 10.0
-    """For the TLS handshake, for the headers of a request, and for its body."""
+    """Deadline of the TLS handshake, of the request headers, and of the body."""
     idle_s: float = 75.0
     stalled_s: float = 30.0
 
@@ -49,13 +49,13 @@ class ConnectionLimits:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: hands everything on to aiohttp's protocol, and knows how long it may wait."""
+    """A connection: forwards to aiohttp's protocol and tracks its deadline."""
 
     def __init__(self, listener: "HttpListener", accepted: socket.socket, inner: asyncio.Protocol) -> None:
         self.transport: asyncio.Transport | None = None
         self.is_handled = False
         self.since_s = _now_s()
-        """When it was opened, or last answered."""
+        """When it was opened, or last completed a response."""
         self._opening: asyncio.Task[Any] | None = None
         self._listener, self._accepted, self._inner = listener, accepted, inner
         self._limits = listener.limits
@@ -69,7 +69,7 @@ class _Connection(asyncio.Protocol):
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self._is_reading and not self.is_handled:  # the first bytes of another request
+        if not self._is_reading and not self.is_handled:  # first bytes of another request
             self._is_reading = True
             self._deadline_s = _now_s() + self._limits.request_s
         self._inner.data_received(data)
@@ -89,7 +89,7 @@ class _Connection(asyncio.Protocol):
 
     @contextlib.contextmanager
     def handled(self) -> Iterator[None]:
-        """While a handler has the request."""
+        """Context in which a handler processes the request."""
         self.is_handled, self._is_reading = True, False
         try:
             yield
@@ -107,7 +107,7 @@ class _Connection(asyncio.Protocol):
         return not self.is_handled and now_s > self._deadline_s
 
     def open(self, tls: ssl.SSLContext | None) -> None:
-        """Begin to talk, after the handshake of TLS if there is one."""
+        """Start the protocol, after the TLS handshake if there is one."""
         limit_s = None if tls is None else self._limits.request_s
         opening = asyncio.get_running_loop().connect_accepted_socket(
             lambda: self, self._accepted, ssl=tls, ssl_handshake_timeout=limit_s
@@ -125,12 +125,12 @@ class _Connection(asyncio.Protocol):
         if opening.cancelled() or (error := opening.exception()) is not None:
             self._accepted.close()
             self._listener.forget(self)
-            if not opening.cancelled() and not isinstance(error, OSError):  # OSError: it has gone, or speaks no TLS
-                _log.error("cannot open a connection", exc_info=error)
+            if not opening.cancelled() and not isinstance(error, OSError):  # OSError: disconnected, or no TLS
+                _log.error("failed to start connection", exc_info=error)
 
 
 class HttpListener:
-    """Accepts connections on bound sockets. `watch` is to be the first of the application's middlewares."""
+    """Accepts connections on bound sockets. `watch` must be the first middleware of the application."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits, self._most = limits, limits.count_connections()
@@ -140,9 +140,9 @@ class HttpListener:
 
     @web.middleware
     async def watch(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note that a handler is at work, and read the request's body before, as long as that may take."""
-        found = self.by_transport.get(request.transport)
-        with contextlib.nullcontext() if found is None else found.handled():
+        """Middleware: read the request's body within its deadline, then mark the connection as handled."""
+        connection = self.by_transport.get(request.transport)
+        with contextlib.nullcontext() if connection is None else connection.handled():
             if request.body_exists:
                 try:
                     async with asyncio.timeout(self.limits.request_s):
@@ -155,11 +155,11 @@ class HttpListener:
     async def running(
         self, bound: Sequence[socket.socket], make_protocol: MakeProtocol, tls: ssl.SSLContext | None
     ) -> AsyncIterator[None]:
-        """Accept on these sockets, which are closed in the end, and with them what is not a connection yet.
+        """Accept on these sockets until the context ends; sockets and connections without a protocol are closed.
 
-        Connections are left to whoever made the protocols.
+        Established connections belong to the server that created the protocols.
         """
-        tasks = [asyncio.create_task(self._accept(each, make_protocol, tls)) for each in bound]
+        tasks = [asyncio.create_task(self._accept(item, make_protocol, tls)) for item in bound]
         tasks.append(asyncio.create_task(self._end_overdue()))
         try:
             yield
@@ -167,8 +167,8 @@ class HttpListener:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for each in bound:
-                each.close()
+            for entry in bound:
+                entry.close()
             for connection in tuple(self._open):
                 if connection.transport is None:
                     connection.end()
@@ -179,19 +179,19 @@ class HttpListener:
             try:
                 accepted, _ = await loop.sock_accept(bound)
             except ConnectionError:
-                continue  # the client has gone already
-            except OSError as error:  # no more file descriptors, or no more memory
-                self._log("cannot accept a connection", f"error={error.strerror!r} open={len(self._open)}")
+                continue  # the client disconnected already
+            except OSError as error:  # out of file descriptors or memory
+                self._log("failed to accept connection", f"error={error.strerror!r} open={len(self._open)}")
                 self._end_oldest()
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
                 continue
             if len(self._open) >= self._most:
-                self._log("too many connections: closed the one that waited longest", f"limit={self._most}")
+                self._log("too many connections, closed the oldest idle one", f"limit={self._most}")
                 self._end_oldest()
             connection = _Connection(self, accepted, make_protocol())
             self._open[connection] = None
             connection.open(tls)
-            # Waiting connections are accepted without a pause otherwise, and those that were ended are not closed yet.
+            # Pause: otherwise accept would spin, since closed connections free their descriptors later.
             await asyncio.sleep(0)
 
     def forget(self, connection: _Connection) -> None:
@@ -199,8 +199,8 @@ class HttpListener:
         self.by_transport.pop(connection.transport, None)
 
     def _end_oldest(self) -> None:
-        """Of those that wait for their client; of those that are answered, only if all are."""
-        oldest = min(self._open, key=lambda each: (each.is_handled, each.since_s), default=None)
+        """End the oldest connection that waits for its client, else the oldest that is being handled."""
+        oldest = min(self._open, key=lambda connection: (connection.is_handled, connection.since_s), default=None)
         if oldest is not None:
             oldest.end()
             self.forget(oldest)
@@ -214,7 +214,7 @@ class HttpListener:
                 connection.end()
 
     def _log(self, message: str, fields: str) -> None:
-        """At most once a minute for each message."""
+        """Log each message at most once a minute."""
         now_s = _now_s()
         if now_s - self._logged_s.get(message, -_LOG_EVERY_S) >= _LOG_EVERY_S:
             self._logged_s[message] = now_s
@@ -226,13 +226,13 @@ def _now_s() -> float:
 
 
 async def bind_sockets(host: str | None, port: int) -> list[socket.socket]:
-    """Sockets that listen, one for each address of the host; None: every interface. OSError if one is taken."""
+    """Listening sockets, one per address of the host; None binds every interface. OSError if an address is in use."""
     server = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
     try:
-        bound = [each.dup() for each in server.sockets]
+        bound = [item.dup() for item in server.sockets]
     finally:
         server.close()
-    for each in bound:
-        each.setblocking(False)
-        each.listen(_BACKLOG)
+    for entry in bound:
+        entry.setblocking(False)
+        entry.listen(_BACKLOG)
     return bound

@@ -30,7 +30,7 @@ READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
 
 _CLOSING_S = 1.0
-"""For requests under way when the process ends."""
+"""Grace period of open requests at shutdown."""
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 
@@ -42,7 +42,7 @@ def make_health_app(
     registry: prometheus_client.CollectorRegistry,
     write: MetricsWriter = prometheus_client.generate_latest,
 ) -> web.Application:
-    """`write` makes the text of /metrics."""
+    """Application with /healthz, /readyz and /metrics."""
     app = web.Application()
 
     async def answer_live(_: web.Request) -> web.Response:
@@ -52,7 +52,7 @@ def make_health_app(
         return _health_response(state.failures(ready=True))
 
     async def answer_metrics(_: web.Request) -> web.Response:
-        # Thousands of series take a while to write down: not in the way of a lease that is to be renewed.
+        # In a thread: rendering thousands of series must not delay the renewal of the lease.
         text = await asyncio.to_thread(write, registry)
         return web.Response(body=text, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
 
@@ -70,7 +70,7 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     limits: http_listener.ConnectionLimits | None = None,
 ) -> AsyncIterator[int]:
-    """Serve at `host:port` (`:8085` is every interface), over TLS if there is a context for it, and give the port."""
+    """Serve at `host:port` (`:8085` is every interface), with TLS if `context` is given; yields the port."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit():
         raise errors.InvalidInput(f"address: found {address!r}, expected host:port, such as :8085")
@@ -90,14 +90,14 @@ async def _bind_address(host: str | None, port: int, address: str) -> list[socke
     try:
         return await http_listener.bind_sockets(host, port)
     except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"found port {port}, expected at most 65535"
-        raise errors.InvalidInput(f"address {address}: {why}") from error
+        reason = error.strerror if isinstance(error, OSError) else f"found port {port}, expected at most 65535"
+        raise errors.InvalidInput(f"address {address}: {reason}") from error
 
 
 def is_loopback_request(request: web.Request) -> bool:
-    """Does it come from this machine? From a pod's own loopback comes what `kubectl port-forward` carries."""
+    """True if the request comes from this machine, such as through `kubectl port-forward`."""
     if not request.remote:
-        return True  # a socket in the file system
+        return True  # a Unix socket
     try:
         found = ipaddress.ip_address(request.remote)
     except ValueError:
@@ -109,7 +109,7 @@ def is_loopback_request(request: web.Request) -> bool:
 def _health_response(complaints: dict[str, str]) -> web.Response:
     if not complaints:
         return web.Response(text="ok")
-    return web.Response(status=500, text="".join(f"{name}: {why}\n" for name, why in complaints.items()))
+    return web.Response(status=500, text="".join(f"{name}: {reason}\n" for name, reason in complaints.items()))
 
 
 _POLICY = "; ".join((
@@ -127,26 +127,27 @@ SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""What the browser is told of every answer: nothing from elsewhere, and nothing to elsewhere."""
+"""Headers of every response: no content from or to other origins."""
 
 
 async def add_security_headers(_: web.Request, response: web.StreamResponse) -> None:
-    """For `on_response_prepare`."""
+    """Signal handler for `on_response_prepare`."""
     response.headers.update(SECURITY_HEADERS)
     response.headers.setdefault("Cache-Control", "no-store")
 
 
 def check_host(request: web.Request) -> None:
-    """HTTPMisdirectedRequest (421) unless the request names this machine as such. The port may be any: it is forwarded.
+    """HTTPMisdirectedRequest (421) unless the Host header names this machine, with any port.
 
-    A request without the header is refused as well: no browser sends one, and aiohttp would ask DNS for our own name.
+    A request without Host is rejected: browsers always send it, and aiohttp would look up the machine's own name in
+    DNS.
     """
     if not is_loopback(_without_port(request.headers.get(hdrs.HOST, ""))):
         raise web.HTTPMisdirectedRequest(text="this is served to names of this machine only, as localhost\n")
 
 
 def is_loopback(host: str) -> bool:
-    """Is it a name of this machine's own, and nobody else's?"""
+    """True for a loopback name or address."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -161,14 +162,14 @@ def _without_port(host: str) -> str:
     return host.rpartition(":")[0] if ":" in host else host
 
 
-_LOOK_S = 1.0
+_CERTIFICATE_CHECK_S = 1.0
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateFiles:
-    """Where a certificate and its key are, and what they are called where something is wrong with them."""
+    """Paths of a certificate and its key, and the name of the setting for errors."""
 
     certificate: Path
     key: Path
@@ -179,7 +180,10 @@ class CertificateFiles:
 async def reloading_ssl_context(
     files: CertificateFiles | None, time: clock.Clock
 ) -> AsyncIterator[ssl.SSLContext | None]:
-    """What shows whoever connects the certificate as it is then; None without files. InvalidInput for useless ones."""
+    """A TLS context that reloads its certificate when the files change; None without files.
+
+    InvalidInput if the files are unusable at the start.
+    """
     if files is None:
         yield None
         return
@@ -205,14 +209,14 @@ def _load_certificate(context: ssl.SSLContext, files: CertificateFiles) -> None:
 async def _reload_changed(context: ssl.SSLContext, files: CertificateFiles, time: clock.Clock) -> None:
     seen = _modification_times(files)
     while True:
-        await time.sleep(_LOOK_S)
+        await time.sleep(_CERTIFICATE_CHECK_S)
         found = _modification_times(files)
         if found == seen:
             continue
         try:
             _load_certificate(context, files)
-        except errors.InvalidInput as error:  # half written: the old one is good until the next look
-            _log.warning("%s", error)
+        except errors.InvalidInput as error:  # partly written files: keep the old certificate until the next check
+            _log.warning("failed to reload certificate: error=%s", error)
             continue
         seen = found
 
@@ -241,5 +245,5 @@ class _UnexpectedErrorsCollector(Collector):
 
 
 def register_unexpected_errors(registry: prometheus_client.CollectorRegistry) -> None:
-    """Show the process's count in a registry, every place from the start."""
+    """Register the counter of unexpected errors; every place starts at 0."""
     registry.register(_UnexpectedErrorsCollector())

@@ -26,42 +26,42 @@ from windlass.kube.resources import LEASES, Unstructured
 _LEASES = LEASES.untyped()
 
 _JITTER = 1.2
-"""Candidates that wait ask after `retry_s` and up to this much of it more, lest they all ask at once."""
+"""Jitter of acquisition: candidates retry after `retry_s` plus up to this share of it."""
 
 _ATTEMPT_S = 1.0
-"""The least that an attempt to renew has."""
+"""Minimum timeout of a renewal attempt."""
 
 _RELEASE_S = 1.0
-"""For giving the lease up. Without that the others wait until it has run out."""
+"""Timeout of the release. Without a release, other candidates wait until the lease expires."""
 
 _LONGEST_LEASE_S = 900
-"""No lease is waited for longer, whatever it says: anyone who may edit it could keep all others waiting for ever."""
+"""Maximum lease duration that is honoured. Otherwise an editor of the Lease could block all candidates for ever."""
 
 _MOST_TRANSITIONS = 2**31 - 2
 
 _UNKNOWN_HOLDER = "(unreadable)"
-"""Of a lease that says nonsense: whoever held it before may still lead, and writes it anew; others wait."""
+"""Holder of a malformed lease. The previous leader, if there is one, rewrites it; others wait for its expiry."""
 
 _log = logging.getLogger(__name__)
 
 
 class LeadershipLost(errors.WindlassError):
-    """The lease could not be renewed in time. Someone else may lead now."""
+    """The lease was not renewed in time; another process may be leader."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionSettings:
-    """How long leadership lasts. `lease_s` > `renew_deadline_s` > `retry_s`."""
+    """Timing of leader election. `lease_s` > `renew_deadline_s` > `retry_s`."""
 
     lease_s: int = 15
-    """How long others wait after the last renewal they saw."""
+    """LeaseDuration: time without an observed renewal after which a candidate may acquire the lease."""
     renew_deadline_s: float = 10.0
-    """How long the leader leads after its last renewal."""
+    """RenewDeadline: time after the last successful renewal until which the leader leads."""
     retry_s: float = 2.0
-    """How often the leader renews, and the others look."""
+    """RetryPeriod: interval of renewals and of acquisition attempts."""
     end_s: float = 2.5
-    """For the leader to put things in order once it is cancelled. One that takes longer, such as a thread that does
-    not end, is left behind: it does not lead any more, and nothing that it sends passes the fence."""
+    """Grace period of the leader's cleanup after cancellation. Work that takes longer, such as a blocked thread, is
+    abandoned: its writes are fenced."""
 
     def __post_init__(self) -> None:
         if not self.lease_s > self.renew_deadline_s > self.retry_s * _JITTER > 0:
@@ -73,7 +73,7 @@ class LeaderElectionSettings:
 
 
 class LeaseCandidate:
-    """What a candidate knows, and what it would write. No I/O."""
+    """State machine of one candidate: observed lease, leadership, and the lease to write. No I/O."""
 
     def __init__(self, namespace: str, name: str, identity: str, settings: LeaderElectionSettings) -> None:
         self.identity = identity
@@ -82,12 +82,12 @@ class LeaseCandidate:
         self._lease: Unstructured | None = None
         self._seen_at_s = 0.0
         self._free_at_s = -math.inf
-        """When a lease that was deleted would have run out: its holder may not know of it before."""
+        """Earliest acquisition after a deletion of the lease: its holder may still lead until the expiry."""
         self._leads_until_s: float | None = None
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, as far as this candidate knows."""
+        """The last observed holder of the lease."""
         return "" if self._lease is None else _find_holder(self._lease)
 
     def leads(self, now_s: float) -> bool:
@@ -98,7 +98,7 @@ class LeaseCandidate:
         return self._leads_until_s or 0.0
 
     def observe(self, lease: Unstructured | None, now_s: float) -> None:
-        """The lease as the server has it; None: there is none."""
+        """Record the lease as read from the server; None if it does not exist."""
         if lease is None and self.holder not in ("", self.identity):
             self._free_at_s = max(self._free_at_s, self._expires_at_s())
         if lease is None or self._lease is None or _version(lease) != _version(self._lease):
@@ -112,24 +112,27 @@ class LeaseCandidate:
         return self.holder in ("", self.identity, _UNKNOWN_HOLDER)
 
     def may_restore(self, now_s: float) -> bool:
-        """Is the lease ours, gone, or edited by someone who does not lead, while we do?"""
+        """True if the lease is ours or deleted, or if its holder was cleared or garbled while we lead."""
         return self._lease is None or self.holder == self.identity or (self._is_free_or_own and self.leads(now_s))
 
     def may_write(self, now_s: float) -> bool:
-        """The lease is ours, free, or has not changed for as long as it lasts."""
+        """True if the lease is ours or free, or was not renewed for its duration."""
         if self._lease is None:
             return now_s >= self._free_at_s
         is_ours = self.holder in ("", self.identity) or self.may_restore(now_s)
         return is_ours or now_s >= self._expires_at_s()
 
     def _expires_at_s(self) -> float:
-        """Never sooner than our own lease would: its holder may not have seen what others wrote into it."""
+        """Expiry of the observed lease, at least our own lease duration after its last change.
+
+        A holder may not have observed a shorter duration that another writer set.
+        """
         least_s = self._settings.lease_s
         lasts_s = _read_count(self._lease, "leaseDurationSeconds", max(_LONGEST_LEASE_S, least_s))
         return self._seen_at_s + max(lasts_s, least_s)
 
     def build_lease(self, wall_s: float) -> Unstructured:
-        """The lease with us as its holder."""
+        """The lease with this candidate as holder."""
         now = time_formats.format_micro_time(wall_s)
         before = _spec(self._lease)
         spec = {
@@ -145,19 +148,19 @@ class LeaseCandidate:
         return self._with(spec)
 
     def build_released_lease(self, wall_s: float) -> Unstructured:
-        """The lease with nobody as its holder, free for anyone at once."""
+        """The lease without holder, so that others may acquire it at once."""
         now = time_formats.format_micro_time(wall_s)
         before = _spec(self._lease)
         return self._with({**before, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now})
 
     def record_write(self, lease: Unstructured, begun_s: float) -> None:
-        """The server took what we composed; `begun_s` is when we began to send it."""
+        """Record a successful write. Leadership counts from `begun_s`, the beginning of the request."""
         self._lease = lease
         self._seen_at_s = begun_s
         self._leads_until_s = begun_s + self._settings.renew_deadline_s if self.holder == self.identity else None
 
     def step_down(self) -> None:
-        """We no longer lead, whatever the server has: before the lease is given up, not after."""
+        """Stop leading before the lease is released, so that leadership never overlaps."""
         self._leads_until_s = None
 
     def _with(self, spec: dict[str, Any]) -> Unstructured:
@@ -171,7 +174,7 @@ class LeaseCandidate:
 
 
 class LeaderElector:
-    """Stands for election, and leads if elected."""
+    """Acquires and renews the lease, and runs a task while it leads."""
 
     def __init__(
         self,
@@ -186,31 +189,32 @@ class LeaderElector:
         self._namespace, self._name = namespace, name
         self._settings = settings or LeaderElectionSettings()
         self._attempt_s = max(self._settings.renew_deadline_s / 2.0, _ATTEMPT_S)
-        """For one attempt: a connection that hangs costs one, and not the lease. As controller-runtime has it."""
+        """Timeout of one attempt, so that a hanging connection fails one attempt and not the lease, as in
+        controller-runtime."""
         self._client = api.without_retries(self._attempt_s)
         self._failure = ""
-        """Of the last attempt; empty if it succeeded."""
+        """Error of the last attempt; empty if it succeeded."""
         self._rng = rng or api.rng
         self._candidate = LeaseCandidate(namespace, name, identity, self._settings)
 
     @property
     def is_leader(self) -> bool:
-        """Whether we lead, at this very moment. Ask right before doing what only a leader may."""
+        """True while this process leads. Check right before each action that requires leadership."""
         return self._leads()
 
     @property
     def holder(self) -> str:
-        """Who leads, as far as we know."""
+        """The last observed leader."""
         return self._candidate.holder
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait to be elected, then lead until `lead` returns; the lease is released in the end.
+        """Acquire the lease, run `lead` until it returns, then release the lease.
 
-        LeadershipLost, with `lead` cancelled, if the lease cannot be renewed in time. It ends within a few seconds
-        then, whatever `lead` does: whoever calls it ends the process (`shutdown.execute`).
+        LeadershipLost, with `lead` cancelled, if the lease is not renewed in time. It is raised within `end_s` even if
+        `lead` does not end; the caller then exits the process (`shutdown.execute`).
         """
         await self._acquire()
-        _log.info("%s leads (%s/%s)", self._candidate.identity, self._namespace, self._name)
+        _log.info("acquired lease: lease=%s/%s holder=%s", self._namespace, self._name, self._candidate.identity)
         leading = asyncio.ensure_future(lead())
         renewing = asyncio.ensure_future(self._renew())
         try:
@@ -219,7 +223,7 @@ class LeaderElector:
                 raise LeadershipLost(self._describe_loss())
             leading.result()
         finally:
-            # Renewed until the last: whoever ends may take a while to put things in order.
+            # Renew during the cleanup: its last writes still need leadership.
             leading.cancel()
             await self._wait_ended(leading)
             renewing.cancel()
@@ -233,14 +237,14 @@ class LeaderElector:
         finally:
             sleeping.cancel()
         if not leading.done():
-            _log.error("the leader did not end within %g s of being cancelled: left behind", self._settings.end_s)
+            _log.error("leader did not stop after it was cancelled: timeout_s=%g", self._settings.end_s)
         elif not leading.cancelled():
             leading.exception()
 
     def _describe_loss(self) -> str:
         where = f"lease {self._namespace}/{self._name}"
         if self.holder != self._candidate.identity:
-            return f"{where} lost: {self.holder or 'nobody'} holds it"
+            return f"{where} lost: holder is {self.holder or 'unset'}"
         return f"{where} not renewed in time{self._failure and ': '}{self._failure}"
 
     def _leads(self) -> bool:
@@ -259,7 +263,7 @@ class LeaderElector:
             await self._clock.sleep(self._settings.retry_s * (1.0 + _JITTER * self._rng.random()))
 
     async def _give_up(self, attempt: "asyncio.Future[None]") -> None:
-        """End an attempt that is not wanted any more: what is on its way may take the lease, and would hold it."""
+        """Finish or cancel an attempt in flight, which might acquire the lease, then release the lease."""
         with contextlib.suppress(TimeoutError):
             await clock.run_with_timeout(self._clock, _RELEASE_S, _wait_done(attempt))
         attempt.cancel()
@@ -267,29 +271,32 @@ class LeaderElector:
         await self._release()
 
     async def _renew(self) -> None:
-        """Returns when we no longer lead, even if the lease could be had again: others may have led meanwhile."""
+        """Renew until leadership is lost.
+
+        A lost lease is not acquired again: another process may have led meanwhile.
+        """
         while self._leads():
             left_s = self._candidate.leads_until_s - self._clock.monotonic_s()
-            # Late, the last attempt has as much time as the pause before it.
+            # After failures, shorten the interval: each attempt gets as much time as the pause before it.
             most_s = left_s / 2.0 if left_s > _ATTEMPT_S else left_s
             await self._clock.sleep(min(self._settings.retry_s, most_s))
             if self._leads():
                 await self._try_acquire_or_renew(self._candidate.leads_until_s - self._clock.monotonic_s())
 
     async def _try_acquire_or_renew(self, seconds: float) -> None:
-        """Take or renew the lease, if we may. Failures are logged; what we know afterwards says whether we lead.
+        """Acquire or renew the lease if allowed; errors are logged.
 
-        No answer, however senseless, is more than a failed attempt: the lease is ours until it has run out.
+        A malformed response counts as a failed attempt: leadership lasts until the deadline.
         """
         try:
             await clock.run_with_timeout(self._clock, min(seconds, self._attempt_s), self._read_and_write())
             self._failure = ""
         except Exception as error:
-            is_unforeseen = not isinstance(error, errors.WindlassError | TimeoutError)
+            is_unexpected = not isinstance(error, errors.WindlassError | TimeoutError)
             self._failure = str(error) or repr(error)
             _log.warning(
-                "failed to acquire or renew lease: lease=%s/%s: %s",
-                self._namespace, self._name, self._failure, exc_info=is_unforeseen,
+                "failed to acquire or renew lease: lease=%s/%s error=%s",
+                self._namespace, self._name, self._failure, exc_info=is_unexpected,
             )  # fmt: skip
 
     async def _read_and_write(self) -> None:
@@ -302,7 +309,7 @@ class LeaderElector:
         try:
             await self._put_lease(compose(self._clock.now_s()))
         except (kube_errors.Conflict, kube_errors.NotFound):
-            # Someone else wrote it; or we did, and did not hear of it; or someone deleted it, and we make it again.
+            # Another writer changed the lease, or our own write succeeded without a response, or the lease was deleted.
             await self._read_lease()
             if self._candidate.may_restore(self._clock.monotonic_s()):
                 await self._put_lease(compose(self._clock.now_s()))
@@ -337,12 +344,12 @@ async def _wait_done(task: "asyncio.Future[None]") -> None:
 
 
 def make_identity() -> str:
-    """A name that no other process has: neither on another machine, nor one that ran here before."""
+    """A unique identity: host name and a random UUID, as in client-go."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 def _check_lease(lease: Unstructured, verb: str) -> Unstructured:
-    """The lease, if it is one; InvalidAnswer for what no API server says, such as the page of a proxy."""
+    """The lease of a response. InvalidResponse for a body without resourceVersion, such as a proxy's error page."""
     metadata = lease.get("metadata")
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
     if not (isinstance(version, str) and version):
@@ -358,7 +365,7 @@ def _find_holder(lease: Unstructured) -> str:
 
 
 def _read_count(lease: Unstructured | None, field: str, most: int) -> int:
-    """A count of the lease, within bounds; 0 if it is none."""
+    """An integer field of the lease, clamped; 0 if it is missing or malformed."""
     found = _spec(lease).get(field)
     return min(max(found, 0), most) if type(found) is int else 0
 
@@ -376,7 +383,7 @@ _READS = ("GET", "HEAD")
 
 
 class FencedTransport:
-    """Carries reads always, and writes while one may act."""
+    """A transport that rejects writes unless `may_act` returns True."""
 
     def __init__(self, inner: transport.Transport, may_act: Callable[[], bool]) -> None:
         self._inner, self._may_act = inner, may_act
@@ -389,5 +396,5 @@ class FencedTransport:
 
 
 def fence_writes(server: transport.Transport, election: LeaderElector | None) -> transport.Transport:
-    """A server to which one who stands for election writes only while leading; None: nobody else could write."""
+    """A transport that rejects writes while this process does not lead; without leader election the given one."""
     return server if election is None else FencedTransport(server, lambda: election.is_leader)

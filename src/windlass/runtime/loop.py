@@ -15,14 +15,14 @@ from typing import TypeVar
 from windlass import clock, errors
 
 _LONGEST_S = 86400.0
-"""Nobody sleeps for longer at a time: event loops do not like endless timers."""
+"""Maximum duration of one sleep: event loops reject very long timers."""
 
 _SAME = 1e-9
-"""Of a period: two moments that are no further apart are one."""
+"""Moments closer than this share of the period count as equal."""
 
 _FIRST_PAUSE_S = 1.0
-"""After a failure, doubling with each in a row up to the period: a turn that cannot succeed is not tried at once again
-because something changes, as it does all the time."""
+"""First backoff after a failure; it doubles up to the period. Changes do not shorten it, since they arrive all the
+time."""
 
 _log = logging.getLogger(__name__)
 
@@ -30,61 +30,62 @@ LoopIteration = Callable[[], Awaitable[object]]
 
 
 def is_being_cancelled() -> bool:
-    """Was the task that runs now asked to end? Then no failure may keep it from ending."""
+    """True if the current task is being cancelled. No error handler may then keep it running."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 class Loop:
-    """One thing done again and again."""
+    """A periodic loop."""
 
     def __init__(self, name: str, turn: LoopIteration, period_s: float, time: clock.Clock) -> None:
         self.name = name
         self.iterations = 0
         self.failures = 0
-        """In a row, up to now."""
+        """Consecutive failures."""
         self.first_at_s: float | None = None
-        """When the first turn began, monotonic; None before."""
+        """Monotonic time of the first iteration; None before it."""
         self.begun_at_s: float | None = None
-        """When the last turn began, monotonic."""
+        """Monotonic time of the last iteration's beginning."""
         self.succeeded_at_s: float | None = None
-        """When a turn last ended well, monotonic."""
-        self._turn = turn
+        """Monotonic time of the last success."""
+        self._iterate = turn
         self._period_s = period_s
         self._clock = time
         self._woken = asyncio.Event()
-        self._stirred = asyncio.Event()
-        """Something happened since the last turn began."""
-        self._passed_until_s = -math.inf
+        self._input_changed = asyncio.Event()
+        """True if an input changed since the last iteration began."""
+        self._skipped_until_s = -math.inf
         self._wake_s = math.inf
 
     def wake(self) -> None:
-        """Begin the next turn now; if one is under way, right after it."""
+        """Start the next iteration now, or right after the current one."""
         self._woken.set()
-        self._stirred.set()
+        self._input_changed.set()
 
     def skip_until(self, until_s: float, wake_s: float = math.inf) -> None:
-        """Turns that would begin before this, by the monotonic clock, are not taken unless something stirs.
+        """Skip iterations before this monotonic time, unless `mark_changed` is called.
 
-        `wake_s` is when the last of them would have had the loop woken: the next one begins then, if that is sooner.
+        `wake_s` is when the last skipped iteration would have called `wake`: the next iteration starts then if that is
+        earlier.
         """
-        self._passed_until_s, self._wake_s = until_s, wake_s
+        self._skipped_until_s, self._wake_s = until_s, wake_s
 
     def mark_changed(self) -> None:
-        """Something is different from what the last turn saw: no turn is passed over any more."""
-        self._stirred.set()
+        """An input changed: no more iterations are skipped."""
+        self._input_changed.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             self._woken.clear()
-            self._stirred.clear()
-            self._passed_until_s = -math.inf
+            self._input_changed.clear()
+            self._skipped_until_s = -math.inf
             begun_s = self.begun_at_s = self._clock.monotonic_s()
             self.first_at_s = begun_s if self.first_at_s is None else self.first_at_s
             await self._run_iteration()
             due_s = begun_s + self._period_s
-            if self._passed_until_s > due_s:
+            if self._skipped_until_s > due_s:
                 due_s = await self._skip(begun_s)
             await self._pause(begun_s)
             rest_s = due_s - self._clock.monotonic_s()
@@ -94,22 +95,22 @@ class Loop:
                 await self._clock.sleep(0.0)
 
     async def _pause(self, begun_s: float) -> None:
-        """After a turn that failed, whatever happens."""
+        """Backoff after a failed iteration."""
         if self.failures:
             pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(self.failures - 1, 62), self._period_s)
             await self._clock.sleep(max(begun_s + pause_s - self._clock.monotonic_s(), 0.0))
 
     async def _skip(self, begun_s: float) -> float:
-        """Let turns pass, until the last of these or until something stirs. When the next one is due."""
-        end_s = self._due_s(begun_s, self._passed_until_s)
-        if end_s - self._passed_until_s > _SAME * self._period_s:  # one that begins right then wakes nobody
+        """Wait through skipped iterations, or until an input changes; returns when the next iteration is due."""
+        end_s = self._due_s(begun_s, self._skipped_until_s)
+        if end_s - self._skipped_until_s > _SAME * self._period_s:  # an iteration that starts right then calls no wake
             end_s = min(end_s, self._wake_s)
-        while not self._stirred.is_set() and (left_s := end_s - self._clock.monotonic_s()) > 0.0:
-            await self._wait(min(left_s, _LONGEST_S), self._stirred)
+        while not self._input_changed.is_set() and (left_s := end_s - self._clock.monotonic_s()) > 0.0:
+            await self._wait(min(left_s, _LONGEST_S), self._input_changed)
         return min(self._due_s(begun_s, self._clock.monotonic_s()), end_s)
 
     def _due_s(self, begun_s: float, not_before_s: float) -> float:
-        """When the first turn begins that may, whole periods after the last one."""
+        """Start of the next allowed iteration, a whole number of periods after the last one."""
         if math.isinf(not_before_s):
             return not_before_s
         return begun_s + max(math.ceil((not_before_s - begun_s) / self._period_s - _SAME), 1) * self._period_s
@@ -117,17 +118,20 @@ class Loop:
     async def _run_iteration(self) -> None:
         self.iterations += 1
         try:
-            await self._turn()
+            await self._iterate()
         except Exception as error:
-            if is_being_cancelled():  # whatever took the place of the cancellation, the loop ends
+            if is_being_cancelled():  # cancelled, whatever exception replaced the cancellation
                 _log.error(
-                    "%s: turn %d failed while it was being cancelled", self.name, self.iterations, exc_info=error
-                )
+                    "loop iteration failed during cancellation: loop=%s iteration=%d",
+                    self.name, self.iterations, exc_info=error,
+                )  # fmt: skip
                 raise asyncio.CancelledError from error
             self.failures += 1
-            is_unforeseen = not isinstance(error, errors.WindlassError)
-            numbers = (self.name, self.iterations, self.failures)
-            _log.error("%s: turn %d failed, %d in a row: %s", *numbers, error, exc_info=is_unforeseen)
+            is_unexpected = not isinstance(error, errors.WindlassError)
+            _log.error(
+                "loop iteration failed: loop=%s iteration=%d consecutive=%d error=%s",
+                self.name, self.iterations, self.failures, error, exc_info=is_unexpected,
+            )  # fmt: skip
         else:
             self.failures = 0
             self.succeeded_at_s = self._clock.monotonic_s()
@@ -143,10 +147,8 @@ T = TypeVar("T")
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:
-    """The result of `work`, run in a thread. Returns or raises only when the thread has ended, however often it is
-    cancelled meanwhile.
-    """
-    # A future and no task: when an event loop is closed, it cancels every task there is.
+    """Run `work` in a thread; returns or raises only after the thread has ended, even if the task is cancelled."""
+    # A future, not a task: closing an event loop cancels all tasks.
     run = functools.partial(contextvars.copy_context().run, work)
     running = asyncio.get_running_loop().run_in_executor(None, run)
     try:
@@ -163,4 +165,4 @@ async def _wait_ended(running: "asyncio.Future[T]") -> None:
         except asyncio.CancelledError:
             continue
     if not running.cancelled():
-        running.exception()  # looked at: the cancellation is what the caller gets to know of
+        running.exception()  # retrieved; the caller gets the cancellation

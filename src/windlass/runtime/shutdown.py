@@ -1,10 +1,8 @@
-"""Shutdown: asked to end, end well, and soon.
+"""Shutdown: signal handling with a grace period and a watchdog.
 
-The first signal cancels the main task, whose own `finally` blocks put things in order: leases are released, what was
-recorded is written. That takes its time, up to a limit; a second signal ends it at once.
-
-A thread that does not end, or an event loop that stands still, would keep a process from ending for ever: `execute`
-ends it hard then, with the exit code STUCK.
+The first signal cancels the main task, whose `finally` blocks release leases and write recordings. After the grace
+period, or at a second signal, the process exits at once. If a thread or the event loop hangs, a watchdog thread exits
+the process with EXIT_STUCK.
 """
 
 import asyncio
@@ -18,20 +16,20 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, NoReturn
 
 GRACE_S = 25.0
-"""Less than the 30 s after which the kubelet kills."""
+"""Grace period; the kubelet kills after 30 s."""
 EXIT_STUCK = 3
-"""Exit code: it was to end, and something in it did not. The log says so last."""
+"""Exit code of a process that did not shut down in time; its last log message gives the cause."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _HARD_AFTER_S = 0.5
-"""After the grace: what is left of an ended program takes no longer to take down."""
+"""Time after the grace period until the watchdog exits the process."""
 _LOGGING_S = 0.3
 _log = logging.getLogger(__name__)
 
 
 def execute(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> bool:
-    """`run` in an event loop of its own. The process ends soon after it was asked to, whatever hangs in it."""
-    global _watchdog  # of the process, as signals are
+    """Run the coroutine in an event loop; after a signal the process exits within the grace period."""
+    global _watchdog  # one per process, as signal handlers are
     watchdog = _watchdog = _Watchdog(grace_s + _HARD_AFTER_S)
     try:
         with asyncio.Runner() as runner:
@@ -42,7 +40,7 @@ def execute(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> boo
 
 
 def exit_process(code: int) -> NoReturn:
-    """Exit with this code at once: to take hundreds of megabytes apart would take seconds."""
+    """Exit at once with this code, without freeing memory, which would take seconds."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -51,13 +49,13 @@ def exit_process(code: int) -> NoReturn:
 
 
 def arm_watchdog() -> None:
-    """From now on the process is about to end: `execute` gives it as long as if it had been asked to."""
+    """Start the watchdog, as after a signal."""
     if _watchdog is not None:
         _watchdog.arm()
 
 
 class _Watchdog:
-    """Ends the process, some time after it was armed, unless it is disarmed. A thread: the event loop may hang."""
+    """A thread that exits the process after a timeout, unless disarmed. A thread, since the event loop may hang."""
 
     def __init__(self, after_s: float) -> None:
         self._after_s = after_s
@@ -78,7 +76,7 @@ _watchdog: _Watchdog | None = None
 
 
 def _exit_hard(after_s: float) -> None:
-    # Whoever hangs may hold the lock of a log handler.
+    # A hanging thread may hold the lock of a log handler.
     telling = threading.Thread(target=_log_stuck_threads, args=(after_s,), daemon=True)
     telling.start()
     telling.join(_LOGGING_S)
@@ -86,15 +84,15 @@ def _exit_hard(after_s: float) -> None:
 
 
 def _log_stuck_threads(after_s: float) -> None:
-    _log.error("the process did not end within %g s: exiting without waiting for its threads", after_s)
+    _log.error("process did not shut down, exiting without waiting for threads: timeout_s=%g", after_s)
     for handler in logging.getLogger().handlers:
         handler.flush()
 
 
 async def run(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> bool:
-    """Run a program to its end, or until it is asked to end. Whether it came to its end in good order.
+    """Run until the program ends or a signal arrives; returns whether it ended in time.
 
-    What `main` raises on its own is raised.
+    Exceptions of `main` are raised.
     """
     try:
         return await _run(main, grace_s)
@@ -103,49 +101,49 @@ async def run(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> b
 
 
 async def _run(main: Coroutine[Any, Any, None], grace_s: float) -> bool:
-    asked = asyncio.Event()
-    insisted = asyncio.Event()
+    first_signal = asyncio.Event()
+    second_signal = asyncio.Event()
     running = asyncio.ensure_future(main)
-    with _listening(asked, insisted):
-        await _wait_any(running, asked)
+    with _handling_signals(first_signal, second_signal):
+        await _wait_any(running, first_signal)
         if running.done():
             running.result()
             return True
         running.cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                await _wait_any(running, insisted)
+                await _wait_any(running, second_signal)
         if not running.done():
-            _log.error("not ended within %g s, or asked twice: giving up", grace_s)
+            _log.error("shutdown timed out or was requested twice, exiting: grace_s=%g", grace_s)
             return False
-        return _ended_well(running)
+        return _stopped_cleanly(running)
 
 
-def _ended_well(running: asyncio.Future[None]) -> bool:
+def _stopped_cleanly(running: asyncio.Future[None]) -> bool:
     if running.cancelled() or running.exception() is None:
         return True
-    _log.error("failed while ending", exc_info=running.exception())
+    _log.error("shutdown failed", exc_info=running.exception())
     return False
 
 
 @contextlib.contextmanager
-def _listening(asked: asyncio.Event, insisted: asyncio.Event) -> Iterator[None]:
-    def hear(name: str) -> None:
-        _log.info("%s: ending%s", name, " at once" if asked.is_set() else "")
-        (insisted if asked.is_set() else asked).set()
+def _handling_signals(first: asyncio.Event, second: asyncio.Event) -> Iterator[None]:
+    def on_signal(name: str) -> None:
+        _log.info("received signal, shutting down: signal=%s immediately=%s", name, str(first.is_set()).lower())
+        (second if first.is_set() else first).set()
 
     loop = asyncio.get_running_loop()
 
     def handle(number: int, _: object) -> None:
-        arm_watchdog()  # before the event loop hears of it: it may be busy, or hang
-        loop.call_soon_threadsafe(hear, signal.Signals(number).name)
+        arm_watchdog()  # before the event loop runs the handler: it may hang
+        loop.call_soon_threadsafe(on_signal, signal.Signals(number).name)
 
-    before = {each: signal.signal(each, handle) for each in _SIGNALS}
+    before = {item: signal.signal(item, handle) for item in _SIGNALS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for entry, handler in before.items():
+            signal.signal(entry, handler)
 
 
 async def _wait_any(running: asyncio.Future[None], event: asyncio.Event) -> None:

@@ -22,18 +22,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WorkQueueSettings:
-    """How fast failures come back."""
+    """Retry settings of a work queue."""
 
     first_s: float = 0.005
-    """The wait after a key's first failure; it doubles with each one after."""
+    """Delay after a key's first failure; it doubles with each further one."""
     limit_s: float = 1000.0
     qps: float = 10.0
-    """Failures of all keys together that come back each second, in the long run."""
+    """Sustained rate of retries over all keys."""
     burst: int = 100
 
 
 class WorkQueue(Generic[K]):
-    """Keys, in the order they were added."""
+    """Keys to process, in order of arrival."""
 
     def __init__(self, time: clock.Clock, settings: WorkQueueSettings | None = None) -> None:
         self._clock = time
@@ -41,7 +41,7 @@ class WorkQueue(Generic[K]):
         self._throttle = flow_control.RateLimiter(self._settings.qps, self._settings.burst, time)
         self._ready: deque[K] = deque()
         self._wanted: set[K] = set()
-        """Keys that are ready, or will be as soon as their handling ends."""
+        """Keys that are ready, or that become ready when their processing ends."""
         self._handled: set[K] = set()
         self._later: list[tuple[float, int, K]] = []
         self._due_s: dict[K, float] = {}
@@ -50,7 +50,7 @@ class WorkQueue(Generic[K]):
         self._changed = asyncio.Event()
 
     def add(self, key: K) -> None:
-        """It needs attention now."""
+        """Add a key, to be processed now."""
         if key in self._wanted:
             return
         self._wanted.add(key)
@@ -59,7 +59,7 @@ class WorkQueue(Generic[K]):
             self._changed.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """It needs attention in a while; if that was said before, the earlier of the two times counts."""
+        """Add a key after a delay; of several pending delays the shortest counts."""
         if seconds <= 0.0:
             self.add(key)
             return
@@ -71,7 +71,7 @@ class WorkQueue(Generic[K]):
             self._changed.set()
 
     def retry(self, key: K) -> float:
-        """Its handling failed: it comes back after a while, which is returned in seconds."""
+        """Add a key after its processing failed; returns the delay in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         own_s = min(self._settings.first_s * 2.0 ** min(failures - 1, 62), self._settings.limit_s)
         wait_s = max(own_s, self._throttle.reserve())
@@ -79,11 +79,11 @@ class WorkQueue(Generic[K]):
         return wait_s
 
     def forget(self, key: K) -> None:
-        """Its handling succeeded: failures start to count anew."""
+        """Reset the failure count of a key."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key, as soon as there is one. Whoever got it says `done` when done with it."""
+        """Wait for the next key. The caller must call `done` when it is processed."""
         while True:
             self._move_due()
             if self._ready:
@@ -101,15 +101,15 @@ class WorkQueue(Generic[K]):
             self._changed.set()
 
     def __len__(self) -> int:
-        """Keys that wait to be handled; one that was added again while it is being handled is among them.
+        """Keys that are ready, including those added again while being processed.
 
-        As client-go's `workqueue_depth` counts them: keys that wait for their time are not.
+        As `workqueue_depth` of client-go: delayed keys do not count.
         """
         self._move_due()
         return len(self._wanted)
 
     def failures(self, key: K) -> int:
-        """How often its handling failed in a row."""
+        """Consecutive failures of a key."""
         return self._failures.get(key, 0)
 
     def _move_due(self) -> None:
@@ -133,10 +133,9 @@ class WorkQueue(Generic[K]):
 
 
 async def run_workers(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | None]], workers: int = 1) -> None:
-    """Handle keys until cancelled.
+    """Process keys until cancelled.
 
-    A handler returns None, or the seconds after which to look at the key again. One that fails is logged and called
-    again later.
+    A handler returns None, or the seconds after which to process the key again. A failed one is logged and retried.
     """
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
@@ -150,10 +149,14 @@ async def _run_worker(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float
             again_s = await handle(key)
         except errors.WindlassError as error:
             wait_s = queue.retry(key)
-            _log.warning("%s: %s (failed %d times, again in %.3g s)", key, error, queue.failures(key), wait_s)
+            _log.warning(
+                "reconcile failed: key=%s failures=%d retry_s=%.3g error=%s", key, queue.failures(key), wait_s, error
+            )
         except Exception:
             wait_s = queue.retry(key)
-            _log.exception("%s: failed %d times, again in %.3g s", key, queue.failures(key), wait_s)
+            _log.exception(
+                "reconcile failed unexpectedly: key=%s failures=%d retry_s=%.3g", key, queue.failures(key), wait_s
+            )
         else:
             queue.forget(key)
             if again_s is not None:

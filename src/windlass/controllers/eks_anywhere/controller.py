@@ -23,9 +23,9 @@ _UNSYNCED_REQUEUE_S = 1.0
 
 
 def new_controller(
-    site: controller_runtime.ControllerContext, settings: EksAnywhereSettings
+    context: controller_runtime.ControllerContext, settings: EksAnywhereSettings
 ) -> "EksAnywhereController":
-    return EksAnywhereController(site, settings)
+    return EksAnywhereController(context, settings)
 
 
 EKS_ANYWHERE_CLUSTERS = Resource(model.API_VERSION, "clusters", "Cluster", True, Unstructured)
@@ -40,31 +40,31 @@ Json = Mapping[str, Any]
 
 
 class EksAnywhereWatches:
-    """What is known."""
+    """Informers of Clusters, MachineDeployments and control planes."""
 
     def __init__(
         self,
-        site: controller_runtime.ControllerContext,
+        context: controller_runtime.ControllerContext,
         settings: EksAnywhereSettings,
         followed: controller_runtime.InformerSet,
         api_version: str,
     ) -> None:
-        self._context, self._settings, self._version = site, settings, api_version
+        self._context, self._settings, self._version = context, settings, api_version
         self._informers = followed
         follow = followed.watch
         self._own = follow(
-            site.api,
+            context.api,
             EKS_ANYWHERE_CLUSTERS,
             lambda each: [*_cluster_keys(each), *self._keys_by_name(_object_name(each))],
-            request_builders.ListOptions(site.namespace),
+            request_builders.ListOptions(context.namespace),
             {"name": lambda each: [_object_name(each)], "made": _machine_deployment_names},
         )
         within = request_builders.ListOptions(settings.namespace)
         self._capi = follow(
-            site.api, CLUSTERS.at(api_version).untyped(), lambda each: self._keys_by_name(_object_name(each)), within
+            context.api, CLUSTERS.at(api_version).untyped(), lambda each: self._keys_by_name(_object_name(each)), within
         )
         self._deployments = follow(
-            site.api,
+            context.api,
             MACHINE_DEPLOYMENTS.at(api_version).untyped(),
             lambda each: [key for name in _label_cluster_names(each) for key in self._keys_by_name(name)],
             within,
@@ -76,7 +76,7 @@ class EksAnywhereWatches:
         return self._own.store.get(key)
 
     def observe(self, cluster: model.Cluster) -> model.ObservedCluster | None:
-        """All that a decision needs; None as long as something is not known yet."""
+        """Facts for one reconcile; None while an informer has not synced."""
         namespace = self._settings.namespace
         capi = self._capi.store.get(f"{namespace}/{cluster.name}")
         control_plane = etcd = None
@@ -100,11 +100,11 @@ class EksAnywhereWatches:
             None if etcd is None else model.parse_etcd(etcd),
             self._older_namesake(cluster),
             {
-                each.machine_deployment: owner
-                for each in cluster.groups
-                if (owner := self._foreign_owner(cluster, each))
+                worker_node_group.machine_deployment: owner
+                for worker_node_group in cluster.groups
+                if (owner := self._foreign_owner(cluster, worker_node_group))
             },
-            tuple(machine_deployments.parse_machine_deployment(each) for each in sorted(found, key=_object_name)),
+            tuple(machine_deployments.parse_machine_deployment(item) for item in sorted(found, key=_object_name)),
         )
 
     def _control_planes(self) -> Resource[Unstructured]:
@@ -112,7 +112,7 @@ class EksAnywhereWatches:
         return Resource(version, "kubeadmcontrolplanes", "KubeadmControlPlane", True, Unstructured)
 
     def _watch_optional(self, resource: Resource[Unstructured]) -> controller_runtime.WatchedResource[Unstructured]:
-        """A kind that not every server has: followed as soon as a Cluster refers to it."""
+        """Watch a kind that the server may lack, once a Cluster refers to it."""
         if resource.kind not in self._others:
             self._others[resource.kind] = self._informers.watch(
                 self._context.api,
@@ -128,15 +128,18 @@ class EksAnywhereWatches:
         return self._others[resource.kind]
 
     def _older_namesake(self, cluster: model.Cluster) -> str:
-        """All MachineDeployments are in one namespace: of Clusters of one name the oldest has them."""
+        """Key of an older Cluster of the same name.
+
+        MachineDeployments share one namespace, so the oldest Cluster owns them.
+        """
         (oldest,) = _cluster_keys(min(self._own.store.find("name", cluster.name), key=_creation_key))
         return "" if oldest == f"{cluster.namespace}/{cluster.name}" else oldest
 
     def _foreign_owner(self, cluster: model.Cluster, group: model.WorkerNodeGroup) -> str:
-        """The other Cluster that a group's MachineDeployment belongs to, if it does.
+        """The other Cluster that owns a group's MachineDeployment; empty if none does.
 
-        Names are of a Cluster and a group: `a` and `b-c` make the same as `a-b` and `c`. Whose it is says the
-        MachineDeployment itself; as long as there is none, the older Cluster makes it.
+        Names are built of Cluster and group, so `a` with `b-c` and `a-b` with `c` collide. The label of the
+        MachineDeployment decides; if there is none, the older Cluster owns the name.
         """
         live = self._deployments.store.get(f"{self._settings.namespace}/{group.machine_deployment}")
         if live is not None:
@@ -146,34 +149,34 @@ class EksAnywhereWatches:
         return "" if not makers or _object_name(makers[0]) == cluster.name else _object_name(makers[0])
 
     def _keys_by_name(self, name: str) -> list[str]:
-        return [_cluster_keys(each)[0] for each in self._own.store.find("name", name)]
+        return [_cluster_keys(item)[0] for item in self._own.store.find("name", name)]
 
 
 class EksAnywhereController:
-    """Keeps the worker node groups of EKS Anywhere's Clusters as they should be."""
+    """Reconciles EKS Anywhere Clusters."""
 
     name = "eks_anywhere"
 
-    def __init__(self, site: controller_runtime.ControllerContext, settings: EksAnywhereSettings) -> None:
-        self._context = site
+    def __init__(self, context: controller_runtime.ControllerContext, settings: EksAnywhereSettings) -> None:
+        self._context = context
         self._settings = settings
-        self._api = site.api.with_field_manager(model.MANAGER)
-        self._loop = controller_runtime.ReconcileLoop(site, self.name)
+        self._api = context.api.with_field_manager(model.MANAGER)
+        self._loop = controller_runtime.ReconcileLoop(context, self.name)
 
     def check_ready(self) -> str:
         return self._loop.check_ready()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         version = await controller_runtime.wait_served_version(
             self._context.api, machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
         )
         watched = EksAnywhereWatches(self._context, self._settings, self._loop.informers, version)
-        hands = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
-        await self._loop.run(lambda key: self._reconcile(key, watched, hands))
+        applier = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
+        await self._loop.run(lambda key: self._reconcile(key, watched, applier))
 
     async def _reconcile(
-        self, key: str, watched: EksAnywhereWatches, hands: machine_deployment_applier.MachineDeploymentApplier
+        self, key: str, watched: EksAnywhereWatches, applier: machine_deployment_applier.MachineDeploymentApplier
     ) -> float | None:
         body = watched.get(key)
         if body is None:
@@ -181,11 +184,11 @@ class EksAnywhereController:
         cluster = model.parse_cluster(body)
         if cluster.is_paused_or_deleting:
             return None
-        seen = watched.observe(cluster)
-        if seen is None:
+        observed = watched.observe(cluster)
+        if observed is None:
             return _UNSYNCED_REQUEUE_S
-        plan = reconcile_cluster(seen, self._context.api.clock.now_s())
-        outcome = await hands.apply(plan.steps, seen.namespace)
+        plan = reconcile_cluster(observed, self._context.api.clock.now_s())
+        outcome = await applier.apply(plan.steps, observed.namespace)
         is_written = await self._write_status(body, cluster, plan, outcome)
         if outcome.failures:
             raise controller_interface.RequeueError("; ".join(outcome.failures))
@@ -196,7 +199,7 @@ class EksAnywhereController:
     async def _write_status(
         self, body: Json, cluster: model.Cluster, plan: ClusterPlan, outcome: machine_deployment_applier.ApplyResult
     ) -> bool:
-        """Say what is the case. A generation whose groups could not be written is not reconciled."""
+        """Write the status. The reconciled generation does not advance if a group failed."""
         status = plan.status
         if not outcome.is_done:
             status = dataclasses.replace(status, reconciled_generation=cluster.status.reconciled_generation)
@@ -222,7 +225,7 @@ def _creation_and_name_key(body: Json) -> tuple[str, str, str]:
 
 
 def _machine_deployment_names(body: Json) -> list[str]:
-    """What the MachineDeployments of a Cluster's groups are called."""
+    """The names of the MachineDeployments of a Cluster's groups."""
     return [group.machine_deployment for group in model.parse_cluster(body).groups]
 
 

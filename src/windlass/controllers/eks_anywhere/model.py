@@ -13,10 +13,10 @@ from windlass.controllers.machine_deployments import MachineDeployment, MachineT
 API_VERSION = "anywhere.eks.amazonaws.com/v1alpha1"
 
 MANAGER = "eks-a-controller"
-"""Who applies MachineDeployments, in managedFields."""
+"""Field manager of MachineDeployments."""
 
 NAMESPACE = "eksa-system"
-"""Where they are, wherever the Cluster is."""
+"""The namespace of MachineDeployments, for Clusters of all namespaces."""
 
 PAUSED_ANNOTATION = "anywhere.eks.amazonaws.com/paused"
 
@@ -61,7 +61,7 @@ MACHINE_DEPLOYMENT_NOT_READY = "MachineDeploymentNotReady"
 SKIP_UPGRADES = "SkipUpgrades"
 
 GROUPS_INVALID = "WorkerNodeGroupsInvalid"
-"""Ours: a group cannot be used, and stays as it was."""
+"""Condition reason of windlass only: an invalid group keeps its MachineDeployment unchanged."""
 
 CLUSTER_INVALID = "ClusterInvalid"
 
@@ -75,13 +75,13 @@ IN_PLACE = "InPlace"
 
 
 def machine_deployment_name(cluster: str, group: str) -> str:
-    """The one name of a group's MachineDeployment, to write it and to find it again."""
+    """The name of a group's MachineDeployment."""
     return f"{cluster}-{group}"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """As Cluster API v1beta1 had them: one that is False has a severity."""
+    """A Cluster API v1beta1 condition; severity is set if the status is False."""
 
     type: str
     status: str
@@ -93,42 +93,42 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class WorkerNodeGroup:
-    """A worker node group, complete."""
+    """A worker node group with defaults applied."""
 
     name: str
     machine_deployment: str
-    """What its MachineDeployment is called."""
+    """The name of its MachineDeployment."""
     size: PoolSize
     machine: MachineTemplate = field(default_factory=MachineTemplate)
     labels: Mapping[str, str] = field(default_factory=dict)
     is_in_place: bool = False
-    """Are its machines upgraded in place?"""
+    """True if its machines are upgraded in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """What we say of a Cluster."""
+    """Status of a Cluster."""
 
     conditions: tuple[Condition, ...] = ()
     observed_generation: int | None = None
     reconciled_generation: int | None = None
-    """The last one whose groups were written."""
+    """The last generation whose groups were all applied."""
     failure_reason: str = ""
     failure_message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a user wants."""
+    """An EKS Anywhere Cluster."""
 
     namespace: str
     name: str
     generation: int = 0
     is_paused_or_deleting: bool = False
-    """On its way out, or paused."""
+    """True if the Cluster is paused or being deleted."""
     control_plane_count: int = 1
     is_in_place: bool = False
-    """Is its control plane upgraded in place?"""
+    """True if its control plane is upgraded in place."""
     has_external_etcd: bool = False
     groups: tuple[WorkerNodeGroup, ...] = ()
     status: ClusterStatus = field(default_factory=ClusterStatus)
@@ -146,7 +146,7 @@ class ControlPlane:
     up_to_date: int = 0
     is_available: bool = False
     unhealthy: str | None = None
-    """What its components lack, in words that may be empty; None if they lack nothing."""
+    """Message about unhealthy components, possibly empty; None if all are healthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,43 +159,43 @@ class Etcd:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCluster:
-    """All that a decision is made from."""
+    """Facts for one reconcile of a Cluster."""
 
     cluster: Cluster
     api_version: str
-    """Of Cluster API."""
+    """API version of Cluster API."""
     namespace: str
     has_capi_cluster: bool = True
     control_plane: ControlPlane | None = None
     is_initialized_by_other: bool = False
-    """Does Cluster API say that a control plane which is no KubeadmControlPlane is up?"""
+    """True if Cluster API reports an initialized control plane that is no KubeadmControlPlane."""
     etcd: Etcd | None = None
     older_namesake: str = ""
-    """An older Cluster of the same name, elsewhere, whose the MachineDeployments are."""
+    """Key of an older Cluster of the same name, which owns the MachineDeployments; empty if there is none."""
     foreign_owners: Mapping[str, str] = field(default_factory=dict)
-    """MachineDeployments that our groups' names stand for, and the other Clusters that they belong to."""
+    """MachineDeployment names of this Cluster's groups that another Cluster owns, with that Cluster."""
     machine_deployments: tuple[MachineDeployment, ...] = ()
-    """All that carry the cluster's name."""
+    """All MachineDeployments with the Cluster's label."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """What is to be done, and what is then said of it."""
+    """Steps of a Cluster, and its new status."""
 
     status: ClusterStatus
     steps: tuple[machine_deployments.MachineDeploymentStep, ...] = ()
     requeue_after_s: float | None = None
-    """When to look again in any case."""
+    """Requeue after this time even without a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class EksAnywhereSettings:
-    """What may be done otherwise."""
+    """Settings of the EKS Anywhere controller."""
 
     namespace: str = NAMESPACE
-    """Where MachineDeployments, and the Clusters of Cluster API that they belong to, are."""
+    """The namespace of MachineDeployments and of Cluster API's Clusters."""
     resync_s: float = 600.0
-    """Every Cluster is looked at this often, even if nothing seems to have changed."""
+    """Period after which each Cluster is reconciled without a change."""
 
 
 Json = Mapping[str, Any]
@@ -215,13 +215,13 @@ def parse_cluster(body: Json) -> Cluster:
         control_plane_count=1 if control_plane.get("count") is None else control_plane["count"],
         is_in_place=_is_in_place(control_plane),
         has_external_etcd=spec.get("externalEtcdConfiguration") is not None,
-        groups=tuple(parse_group(metadata["name"], each, place, version) for place, each in enumerate(groups)),
+        groups=tuple(parse_group(metadata["name"], item, place, version) for place, item in enumerate(groups)),
         status=parse_status(body.get("status") or {}),
     )
 
 
 def parse_group(cluster: str, given: Json, place: int = 0, version: str = "") -> WorkerNodeGroup:
-    """A group, complete with the name and the count that it has if none is given."""
+    """A worker node group, with default name and count."""
     name = given.get("name") or f"md-{place}"
     return WorkerNodeGroup(
         name,
@@ -234,7 +234,7 @@ def parse_group(cluster: str, given: Json, place: int = 0, version: str = "") ->
 
 
 def parse_limits(group: Json) -> ReplicaLimits | None:
-    """Autoscaling is configured or it is not; a bound that is left out is zero."""
+    """Limits of a group; None without autoscaling configuration. A missing bound is 0."""
     given = group.get("autoscalingConfiguration")
     return None if given is None else ReplicaLimits(given.get("minCount") or 0, given.get("maxCount") or 0)
 
@@ -245,7 +245,7 @@ def _is_in_place(given: Json) -> bool:
 
 def parse_status(status: Json) -> ClusterStatus:
     return ClusterStatus(
-        tuple(parse_condition(each) for each in status.get("conditions") or ()),
+        tuple(parse_condition(item) for item in status.get("conditions") or ()),
         status.get("observedGeneration"),
         status.get("reconciledGeneration"),
         status.get("failureReason") or "",
@@ -266,7 +266,7 @@ def parse_condition(given: Json) -> Condition:
 
 def parse_control_plane(body: Json) -> ControlPlane:
     metadata, status = body.get("metadata") or {}, body.get("status") or {}
-    conditions = {each.get("type"): each for each in status.get("conditions") or ()}
+    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
     health = conditions.get("ControlPlaneComponentsHealthy") or {}
     updated = status.get("upToDateReplicas")
     return ControlPlane(
@@ -288,9 +288,9 @@ def parse_etcd(body: Json) -> Etcd:
 
 
 def is_initialized_by_other_provider(cluster: Json) -> bool:
-    """Whether a Cluster of Cluster API has a control plane, and which is none that we would look at ourselves."""
+    """True if a Cluster of Cluster API reports an initialized control plane of another provider."""
     conditions = (cluster.get("status") or {}).get("conditions") or ()
-    found = any(each.get("type") == "ControlPlaneInitialized" and each.get("status") == "True" for each in conditions)
+    found = any(item.get("type") == "ControlPlaneInitialized" and item.get("status") == "True" for item in conditions)
     return found and not has_kubeadm_control_plane(cluster)
 
 
@@ -302,7 +302,7 @@ MergePatch = dict[str, Any]
 
 
 def status_patch(before: ClusterStatus, after: ClusterStatus) -> MergePatch:
-    """The merge patch from one status to the other; empty if they say the same."""
+    """The merge patch between two statuses; empty if they are equal."""
     old, new = _encode_status(before), _encode_status(after)
     changed = {name: value for name, value in new.items() if old[name] != value}
     return {"status": changed} if changed else {}
@@ -310,7 +310,7 @@ def status_patch(before: ClusterStatus, after: ClusterStatus) -> MergePatch:
 
 def _encode_status(status: ClusterStatus) -> MergePatch:
     return {
-        "conditions": [_encode_condition(each) for each in status.conditions],
+        "conditions": [_encode_condition(condition) for condition in status.conditions],
         "observedGeneration": status.observed_generation,
         "reconciledGeneration": status.reconciled_generation,
         "failureReason": status.failure_reason or None,
@@ -331,7 +331,7 @@ def _encode_condition(condition: Condition) -> MergePatch:
 
 
 def default_size(count: int | None, limits: ReplicaLimits | None) -> PoolSize:
-    """A size with the count that it has if none is given. Of an autoscaled group nobody looks at it."""
+    """Size of a group with the default count. For an autoscaled group the count has no effect."""
     if count is None:
         count = 1 if limits is None else limits.min
     return PoolSize(count, limits)

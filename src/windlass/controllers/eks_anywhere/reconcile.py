@@ -19,114 +19,114 @@ NOT_READY_REQUEUE_S = 10.0
 NO_CLUSTER_REQUEUE_S = 5.0
 
 
-def reconcile_cluster(seen: model.ObservedCluster, now_s: float) -> ClusterPlan:
-    """The groups are brought into shape; what is said of the workers is said of what is there now."""
-    steps, troubles = _plan_steps(seen)
-    judged = _compute_conditions(seen, troubles)
-    cluster = seen.cluster
+def reconcile_cluster(observed: model.ObservedCluster, now_s: float) -> ClusterPlan:
+    """Plan the groups' MachineDeployments; conditions describe the observed state, before the plan is applied."""
+    steps, troubles = _plan_steps(observed)
+    judged = _compute_conditions(observed, troubles)
+    cluster = observed.cluster
     status = model.ClusterStatus(
         conditions=merge_conditions(cluster.status.conditions, judged, now_s),
         observed_generation=cluster.generation,
-        reconciled_generation=_reconciled_generation(seen, troubles),
+        reconciled_generation=_reconciled_generation(observed, troubles),
         failure_reason=model.CLUSTER_INVALID if troubles else "",
         failure_message="; ".join(troubles.values()),
     )
-    return ClusterPlan(status, steps, _requeue_after_s(seen, judged))
+    return ClusterPlan(status, steps, _requeue_after_s(observed, judged))
 
 
-def _compute_conditions(seen: model.ObservedCluster, troubles: dict[str, str]) -> list[model.Condition]:
-    """The conditions that are ours, in the order in which they are summed up, and the sum."""
-    before = {each.type: each for each in seen.cluster.status.conditions}
-    initialized = control_plane_initialized_condition(seen, before.get(model.CONTROL_PLANE_INITIALIZED))
-    ready = control_plane_ready_condition(seen, initialized, before.get(model.CONTROL_PLANE_READY))
-    working = workers_ready_condition(initialized, seen.cluster.groups, seen.machine_deployments, troubles)
+def _compute_conditions(observed: model.ObservedCluster, troubles: dict[str, str]) -> list[model.Condition]:
+    """The conditions of this controller in the order of their summary, and Ready."""
+    before = {condition.type: condition for condition in observed.cluster.status.conditions}
+    initialized = control_plane_initialized_condition(observed, before.get(model.CONTROL_PLANE_INITIALIZED))
+    ready = control_plane_ready_condition(observed, initialized, before.get(model.CONTROL_PLANE_READY))
+    working = workers_ready_condition(initialized, observed.cluster.groups, observed.machine_deployments, troubles)
     cni = cni_configured_condition(ready, before.get(model.DEFAULT_CNI_CONFIGURED))
-    found = [each for each in (initialized, ready, working, cni) if each is not None]
-    return [*found, summarize_ready(found)]
+    conditions = [each for each in (initialized, ready, working, cni) if each is not None]
+    return [*conditions, summarize_ready(conditions)]
 
 
 def _plan_steps(
-    seen: model.ObservedCluster,
+    observed: model.ObservedCluster,
 ) -> tuple[tuple[machine_deployments.MachineDeploymentStep, ...], dict[str, str]]:
-    """Steps, and what is wrong, by the group that it is wrong with."""
-    if seen.older_namesake:
-        return (), {"": f"Cluster {seen.older_namesake} has the same name, and is older"}
-    return _plan_groups(seen) if seen.has_capi_cluster else ((), _validate_groups(seen.cluster))
+    """Steps, and errors by group."""
+    if observed.older_namesake:
+        return (), {"": f"Cluster {observed.older_namesake} has the same name, and is older"}
+    return _plan_groups(observed) if observed.has_capi_cluster else ((), _validate_groups(observed.cluster))
 
 
 def _plan_groups(
-    seen: model.ObservedCluster,
+    observed: model.ObservedCluster,
 ) -> tuple[tuple[machine_deployments.MachineDeploymentStep, ...], dict[str, str]]:
-    """Steps, and what is wrong with groups, by name. A group that cannot be used stays as it was."""
-    live = {each.name: each for each in seen.machine_deployments}
+    """Steps of all groups, and errors by group. An invalid group keeps its MachineDeployment."""
+    live = {deployment.name: deployment for deployment in observed.machine_deployments}
     steps: list[machine_deployments.MachineDeploymentStep] = []
-    troubles = _validate_groups(seen.cluster)
-    for group in seen.cluster.groups:
-        if owner := seen.foreign_owners.get(group.machine_deployment):
-            why = f"MachineDeployment {group.machine_deployment} belongs to Cluster {owner}; choose another name"
-            troubles[group.name] = group_error(group, why)
-        found = live.get(group.machine_deployment)
-        if group.name in troubles or (found is not None and found.is_deleting):
+    troubles = _validate_groups(observed.cluster)
+    for group in observed.cluster.groups:
+        if owner := observed.foreign_owners.get(group.machine_deployment):
+            reason = f"MachineDeployment {group.machine_deployment} belongs to Cluster {owner}; choose another name"
+            troubles[group.name] = group_error(group, reason)
+        machine_deployment = live.get(group.machine_deployment)
+        if group.name in troubles or (machine_deployment is not None and machine_deployment.is_deleting):
             continue
         try:
             step = machine_deployments.plan_apply(
-                _desired_machine_deployment(seen, group), group.size, None, found, model.MANAGER
+                _desired_machine_deployment(observed, group), group.size, None, machine_deployment, model.MANAGER
             )
         except machine_deployments.IncompleteMachineDeployment as incomplete:
             troubles[group.name] = group_error(group, str(incomplete))
             continue
         if step is not None:
             steps.append(step)
-    return (*steps, *_plan_deletions(seen)), troubles
+    return (*steps, *_plan_deletions(observed)), troubles
 
 
 def _desired_machine_deployment(
-    seen: model.ObservedCluster, group: model.WorkerNodeGroup
+    observed: model.ObservedCluster, group: model.WorkerNodeGroup
 ) -> machine_deployments.DesiredMachineDeployment:
     return machine_deployments.DesiredMachineDeployment(
-        seen.api_version,
-        seen.namespace,
+        observed.api_version,
+        observed.namespace,
         group.machine_deployment,
-        seen.cluster.name,
+        observed.cluster.name,
         group.machine,
         group.size.limits,
         group.labels,
     )
 
 
-def _plan_deletions(seen: model.ObservedCluster) -> list[machine_deployments.DeleteMachineDeployment]:
-    """MachineDeployments of groups that are gone. What we did not make we do not delete."""
-    wanted = {group.machine_deployment for group in seen.cluster.groups}
+def _plan_deletions(observed: model.ObservedCluster) -> list[machine_deployments.DeleteMachineDeployment]:
+    """Deletions of MachineDeployments whose group was removed. Only those that this controller applied are deleted."""
+    desired = {group.machine_deployment for group in observed.cluster.groups}
     return [
-        machine_deployments.DeleteMachineDeployment(each.name, each.body["metadata"].get("uid") or "")
-        for each in seen.machine_deployments
-        if each.name not in wanted and not each.is_deleting and _is_applied_by_us(each)
+        machine_deployments.DeleteMachineDeployment(deployment.name, deployment.body["metadata"].get("uid") or "")
+        for deployment in observed.machine_deployments
+        if deployment.name not in desired and not deployment.is_deleting and _is_applied_by_us(deployment)
     ]
 
 
-def _is_applied_by_us(found: MachineDeployment) -> bool:
-    owners = unstructured.find_field_owners(found.body, ("spec", "clusterName"))
+def _is_applied_by_us(deployment: MachineDeployment) -> bool:
+    owners = unstructured.find_field_owners(deployment.body, ("spec", "clusterName"))
     return any((owner.manager, owner.operation) == (model.MANAGER, "Apply") for owner in owners)
 
 
 def _validate_groups(cluster: model.Cluster) -> dict[str, str]:
-    """What is wrong with groups, by name."""
-    return {group.name: group_error(group, why) for group in cluster.groups if (why := validate_size(group.size))}
+    """Errors of invalid groups, by name."""
+    return {group.name: group_error(group, reason) for group in cluster.groups if (reason := validate_size(group.size))}
 
 
-def _reconciled_generation(seen: model.ObservedCluster, troubles: dict[str, str]) -> int | None:
-    is_done = seen.has_capi_cluster and not troubles
-    return seen.cluster.generation if is_done else seen.cluster.status.reconciled_generation
+def _reconciled_generation(observed: model.ObservedCluster, troubles: dict[str, str]) -> int | None:
+    is_done = observed.has_capi_cluster and not troubles
+    return observed.cluster.generation if is_done else observed.cluster.status.reconciled_generation
 
 
-def _requeue_after_s(seen: model.ObservedCluster, judged: list[model.Condition]) -> float | None:
-    if not seen.has_capi_cluster:
+def _requeue_after_s(observed: model.ObservedCluster, judged: list[model.Condition]) -> float | None:
+    if not observed.has_capi_cluster:
         return NO_CLUSTER_REQUEUE_S
     return NOT_READY_REQUEUE_S if judged[-1].status == "False" else None
 
 
 def validate_size(size: PoolSize) -> str:
-    """What is wrong with it; empty if nothing is."""
+    """The error in a size; empty if it is valid."""
     if size.limits is None:
         return "" if size.replicas >= 0 else "worker node count must be zero or greater if autoscaling is not enabled"
     if size.limits.min < 0:
@@ -136,44 +136,46 @@ def validate_size(size: PoolSize) -> str:
     return ""
 
 
-def group_error(group: model.WorkerNodeGroup, why: str) -> str:
-    """Which group it is that something is wrong with."""
-    return f"workerNodeGroupConfigurations[{group.name}]: {why}"
+def group_error(group: model.WorkerNodeGroup, reason: str) -> str:
+    """An error message with the name of its group."""
+    return f"workerNodeGroupConfigurations[{group.name}]: {reason}"
 
 
-def control_plane_initialized_condition(seen: model.ObservedCluster, before: model.Condition | None) -> model.Condition:
-    """Once it is so, it stays so."""
-    kind, found = model.CONTROL_PLANE_INITIALIZED, seen.control_plane
-    if (before is not None and before.status == "True") or seen.is_initialized_by_other:
+def control_plane_initialized_condition(
+    observed: model.ObservedCluster, before: model.Condition | None
+) -> model.Condition:
+    """ControlPlaneInitialized. Once True, it stays True."""
+    kind, control_plane = model.CONTROL_PLANE_INITIALIZED, observed.control_plane
+    if (before is not None and before.status == "True") or observed.is_initialized_by_other:
         return true_condition(kind)
-    if found is not None and found.observed_generation != found.generation:
+    if control_plane is not None and control_plane.observed_generation != control_plane.generation:
         return false_condition(kind, model.OUTDATED_INFORMATION)
-    if found is None or not found.is_available:
+    if control_plane is None or not control_plane.is_available:
         message = "The first control plane instance is not available yet"
         return false_condition(kind, model.INITIALIZATION_IN_PROGRESS, model.INFO, message)
     return true_condition(kind)
 
 
 def control_plane_ready_condition(
-    seen: model.ObservedCluster, initialized: model.Condition, before: model.Condition | None
+    observed: model.ObservedCluster, initialized: model.Condition, before: model.Condition | None
 ) -> model.Condition | None:
-    """None: nothing is known, and nothing was."""
-    if seen.cluster.has_external_etcd and (unready := _etcd_condition(seen.etcd)):
+    """ControlPlaneReady; None if the control plane is unknown and the condition was absent."""
+    if observed.cluster.has_external_etcd and (unready := _etcd_condition(observed.etcd)):
         return unready
     if initialized.status != "True":
         return _control_plane_not_ready(initialized.reason, initialized.message, initialized.severity)
-    found = seen.control_plane
-    if found is None:
-        return true_condition(model.CONTROL_PLANE_READY) if seen.is_initialized_by_other else before
+    control_plane = observed.control_plane
+    if control_plane is None:
+        return true_condition(model.CONTROL_PLANE_READY) if observed.is_initialized_by_other else before
     return (
-        _control_plane_nodes_condition(seen.cluster, found)
-        or _control_plane_health_condition(found)
+        _control_plane_nodes_condition(observed.cluster, control_plane)
+        or _control_plane_health_condition(control_plane)
         or true_condition(model.CONTROL_PLANE_READY)
     )
 
 
 def cni_configured_condition(ready: model.Condition | None, before: model.Condition | None) -> model.Condition | None:
-    """The CNI is not ours. Until the control plane is ready nobody can say anything of it; then someone else does."""
+    """DefaultCNIConfigured, which EKS Anywhere's CLI sets. It is written only until the control plane is ready."""
     is_ready = ready is not None and ready.status == "True"
     if before is None:
         kind, reason = model.DEFAULT_CNI_CONFIGURED, model.CONTROL_PLANE_NOT_READY
@@ -181,37 +183,37 @@ def cni_configured_condition(ready: model.Condition | None, before: model.Condit
     return None if is_ready and before.reason == model.CONTROL_PLANE_NOT_READY else before
 
 
-def _etcd_condition(found: model.Etcd | None) -> model.Condition | None:
-    if found is None:
+def _etcd_condition(etcd: model.Etcd | None) -> model.Condition | None:
+    if etcd is None:
         return _control_plane_not_ready(model.ETCD_NOT_AVAILABLE, "Etcd cluster is not available")
-    is_ready = found.is_current and found.is_ready
+    is_ready = etcd.is_current and etcd.is_ready
     return None if is_ready else _control_plane_not_ready(model.ROLLING_UPGRADE, "Etcd is not ready")
 
 
-def _control_plane_nodes_condition(cluster: model.Cluster, found: model.ControlPlane) -> model.Condition | None:
+def _control_plane_nodes_condition(cluster: model.Cluster, control_plane: model.ControlPlane) -> model.Condition | None:
     expected = cluster.control_plane_count
-    if found.observed_generation != found.generation:
+    if control_plane.observed_generation != control_plane.generation:
         return _control_plane_not_ready(model.OUTDATED_INFORMATION)
-    if found.current > found.up_to_date:
+    if control_plane.current > control_plane.up_to_date:
         reason = model.IN_PLACE_UPGRADE if cluster.is_in_place else model.ROLLING_UPGRADE
-        counts = f"{found.current} upgrading ({found.up_to_date} up to date)"
+        counts = f"{control_plane.current} upgrading ({control_plane.up_to_date} up to date)"
         return _control_plane_not_ready(reason, f"Control plane nodes not up-to-date yet, {counts}")
-    if found.current != expected:
-        word, reason = ("up", model.SCALING_UP) if found.current < expected else ("down", model.SCALING_DOWN)
+    if control_plane.current != expected:
+        word, reason = ("up", model.SCALING_UP) if control_plane.current < expected else ("down", model.SCALING_DOWN)
         return _control_plane_not_ready(
-            reason, f"Scaling {word} control plane nodes, {expected} expected ({found.current} actual)"
+            reason, f"Scaling {word} control plane nodes, {expected} expected ({control_plane.current} actual)"
         )
-    if found.ready != expected:
-        message = f"Control plane nodes not ready yet, {expected} expected ({found.ready} ready)"
+    if control_plane.ready != expected:
+        message = f"Control plane nodes not ready yet, {expected} expected ({control_plane.ready} ready)"
         return _control_plane_not_ready(model.NODES_NOT_READY, message)
     return None
 
 
-def _control_plane_health_condition(found: model.ControlPlane) -> model.Condition | None:
-    if found.unhealthy is not None:
-        return _control_plane_not_ready(model.CONTROL_PLANE_UNHEALTHY, found.unhealthy, model.ERROR)
-    if not found.is_available:
-        message = f"Kubeadm control plane {found.name} not ready yet"
+def _control_plane_health_condition(control_plane: model.ControlPlane) -> model.Condition | None:
+    if control_plane.unhealthy is not None:
+        return _control_plane_not_ready(model.CONTROL_PLANE_UNHEALTHY, control_plane.unhealthy, model.ERROR)
+    if not control_plane.is_available:
+        message = f"Kubeadm control plane {control_plane.name} not ready yet"
         return _control_plane_not_ready(model.KUBEADM_CONTROL_PLANE_NOT_READY, message, model.ERROR)
     return None
 
@@ -223,19 +225,21 @@ def _control_plane_not_ready(reason: str, message: str = "", severity: str = mod
 def workers_ready_condition(
     initialized: model.Condition,
     groups: Sequence[model.WorkerNodeGroup],
-    found: Sequence[MachineDeployment],
+    deployments: Sequence[MachineDeployment],
     troubles: Mapping[str, str],
 ) -> model.Condition:
-    """Autoscaled groups are left out of every sum. They are looked at when nothing else is wrong."""
+    """WorkersReady. Autoscaled groups are excluded from counts; their limits are checked last."""
     if initialized.status != "True":
         return _workers_not_ready(model.CONTROL_PLANE_NOT_INITIALIZED)
-    # Of a group that cannot be used nobody knows what to expect.
+    # The expected replicas of an invalid group are unknown.
     usable = [group for group in groups if group.name not in troubles]
     unusable = {group.machine_deployment for group in groups if group.name in troubles}
-    by_name = {each.name: each for each in found}
+    by_name = {deployment.name: deployment for deployment in deployments}
     is_autoscaled = {group.machine_deployment: group.size.is_autoscaled for group in groups}
     ordered = [by_name[name] for name in is_autoscaled if name in by_name]
-    ordered += [each for each in found if each.name not in is_autoscaled]
+    ordered += [
+        machine_deployment for machine_deployment in deployments if machine_deployment.name not in is_autoscaled
+    ]
     static = [each for each in ordered if not is_autoscaled.get(each.name, False) and each.name not in unusable]
     expected = sum(group.size.replicas for group in usable if not group.size.is_autoscaled)
     return (
@@ -249,17 +253,20 @@ def workers_ready_condition(
     )
 
 
-def _outdated_condition(found: Sequence[MachineDeployment]) -> model.Condition | None:
-    for each in found:
-        if each.observed_generation != each.generation:
+def _outdated_condition(deployments: Sequence[MachineDeployment]) -> model.Condition | None:
+    for deployment in deployments:
+        if deployment.observed_generation != deployment.generation:
             return _workers_not_ready(
-                model.OUTDATED_INFORMATION, f"Worker node group {each.name} status not up to date yet"
+                model.OUTDATED_INFORMATION, f"Worker node group {deployment.name} status not up to date yet"
             )
     return None
 
 
 def _upgrade_condition(static: Sequence[MachineDeployment], in_place: set[str]) -> model.Condition | None:
-    current, up_to_date = sum(each.current for each in static), sum(each.up_to_date for each in static)
+    current, up_to_date = (
+        sum(deployment.current for deployment in static),
+        sum(machine_deployment.up_to_date for machine_deployment in static),
+    )
     if current <= up_to_date:
         return None
     is_in_place = any(each.name in in_place for each in static if each.current > each.up_to_date)
@@ -268,7 +275,10 @@ def _upgrade_condition(static: Sequence[MachineDeployment], in_place: set[str]) 
 
 
 def _replicas_condition(static: Sequence[MachineDeployment], expected: int) -> model.Condition | None:
-    current, ready = sum(each.current for each in static), sum(each.ready for each in static)
+    current, ready = (
+        sum(deployment.current for deployment in static),
+        sum(machine_deployment.ready for machine_deployment in static),
+    )
     if current < expected:
         return _workers_not_ready(model.SCALING_UP, f"Scaling up worker nodes, {expected} expected ({current} actual)")
     if current > expected:
@@ -283,12 +293,12 @@ def _replicas_condition(static: Sequence[MachineDeployment], expected: int) -> m
 
 
 def _limits_condition(
-    groups: Sequence[model.WorkerNodeGroup], found: Mapping[str, MachineDeployment]
+    groups: Sequence[model.WorkerNodeGroup], deployments: Mapping[str, MachineDeployment]
 ) -> model.Condition | None:
-    """A group whose MachineDeployment is not there has no worker."""
+    """Limits of autoscaled groups. A missing MachineDeployment counts as 0 replicas."""
     for group in groups:
         name, limits = group.machine_deployment, group.size.limits
-        current = found[name].current if name in found else 0
+        current = deployments[name].current if name in deployments else 0
         if limits is not None and not limits.allow(current):
             bounds = f"between {limits.min} and {limits.max}"
             return _workers_not_ready(
@@ -298,13 +308,17 @@ def _limits_condition(
 
 
 def _machine_deployments_condition(
-    found: Sequence[MachineDeployment], static: Sequence[MachineDeployment]
+    deployments: Sequence[MachineDeployment], static: Sequence[MachineDeployment]
 ) -> model.Condition | None:
-    """v1beta2 says Available and not Ready. An autoscaled group is not available whenever a node is on its way."""
-    for each in found:
-        is_unavailable = each in static and each.conditions.get("Available") == "False"
-        if each.conditions.get("Ready") == "False" or is_unavailable:
-            message = f"Machine deployment {each.name} not ready yet"
+    """MachineDeployments that are not ready.
+
+    v1beta2 has the condition Available in place of Ready. Autoscaled groups are excluded: they are unavailable whenever
+    a node is being added.
+    """
+    for deployment in deployments:
+        is_unavailable = deployment in static and deployment.conditions.get("Available") == "False"
+        if deployment.conditions.get("Ready") == "False" or is_unavailable:
+            message = f"Machine deployment {deployment.name} not ready yet"
             return _workers_not_ready(model.MACHINE_DEPLOYMENT_NOT_READY, message, model.ERROR)
     return None
 
@@ -337,8 +351,8 @@ def false_condition(kind: str, reason: str, severity: str = model.INFO, message:
 
 
 def summarize_ready(judged: Sequence[model.Condition]) -> model.Condition:
-    """Ready: what is worst, and of several the first. A CNI that is not to be upgraded is no fault."""
-    failed = [each for each in judged if each.status == "False" and not _is_expected_failure(each)]
+    """Ready: the worst condition by severity, the first of equals. A CNI that is not upgraded does not count."""
+    failed = [condition for condition in judged if condition.status == "False" and not _is_expected_failure(condition)]
     for severity in _SEVERITIES:
         for each in failed:
             if each.severity == severity:
@@ -348,15 +362,18 @@ def summarize_ready(judged: Sequence[model.Condition]) -> model.Condition:
     return true_condition(model.READY)
 
 
-def _is_expected_failure(found: model.Condition) -> bool:
-    return found.type == model.DEFAULT_CNI_CONFIGURED and found.reason.startswith(model.SKIP_UPGRADES)
+def _is_expected_failure(condition: model.Condition) -> bool:
+    return condition.type == model.DEFAULT_CNI_CONFIGURED and condition.reason.startswith(model.SKIP_UPGRADES)
 
 
 def merge_conditions(
     before: Sequence[model.Condition], judged: Sequence[model.Condition], now_s: float
 ) -> tuple[model.Condition, ...]:
-    """Ready first, the others by name. Conditions that someone else wrote stay; a time moves with its status alone."""
-    old = {each.type: each for each in before}
+    """Merge conditions: Ready first, the others by type. Conditions of other writers stay.
+
+    The transition time changes with the status only.
+    """
+    old = {condition.type: condition for condition in before}
     kept = [each for each in before if each.type not in _OWN_CONDITIONS]
     new = [
         dataclasses.replace(each, last_transition_time=_transition_time(each, old.get(each.type), now_s))
@@ -365,7 +382,7 @@ def merge_conditions(
     return tuple(sorted((*kept, *new), key=lambda each: (each.type != model.READY, each.type)))
 
 
-def _transition_time(found: model.Condition, before: model.Condition | None, now_s: float) -> str:
-    if before is not None and before.status == found.status and before.last_transition_time:
+def _transition_time(condition: model.Condition, before: model.Condition | None, now_s: float) -> str:
+    if before is not None and before.status == condition.status and before.last_transition_time:
         return before.last_transition_time
     return time_formats.format_time(now_s)

@@ -16,11 +16,11 @@ from windlass.kube import client, errors, events, request_builders
 from windlass.kube.resources import MACHINE_DEPLOYMENTS, Resource, Unstructured
 
 AUTOSCALER_KEY = "the autoscaler"
-"""No object's key: those have a slash."""
+"""Queue key of the autoscaler's manifests. Not the key of an object, since those contain a slash."""
 
 
-def new_controller(site: controller_runtime.ControllerContext, settings: LatticeSettings) -> "LatticeController":
-    return LatticeController(site, settings)
+def new_controller(context: controller_runtime.ControllerContext, settings: LatticeSettings) -> "LatticeController":
+    return LatticeController(context, settings)
 
 
 LATTICE_CLUSTERS = Resource(model.API_VERSION, "latticeclusters", "LatticeCluster", True, Unstructured)
@@ -29,59 +29,61 @@ Json = Mapping[str, Any]
 
 
 class LatticeWatches:
-    """What is known."""
+    """Informers of LatticeClusters and MachineDeployments."""
 
     def __init__(
-        self, site: controller_runtime.ControllerContext, followed: controller_runtime.InformerSet, api_version: str
+        self, context: controller_runtime.ControllerContext, followed: controller_runtime.InformerSet, api_version: str
     ) -> None:
         self._version = api_version
-        within = request_builders.ListOptions(site.namespace)
-        self._own = followed.watch(site.api, LATTICE_CLUSTERS, _cluster_keys, within)
+        within = request_builders.ListOptions(context.namespace)
+        self._own = followed.watch(context.api, LATTICE_CLUSTERS, _cluster_keys, within)
         deployments = MACHINE_DEPLOYMENTS.at(api_version).untyped()
         index = {"cluster": _owning_cluster_keys}
-        self._deployments = followed.watch(site.api, deployments, _owning_cluster_keys, within, index)
+        self._deployments = followed.watch(context.api, deployments, _owning_cluster_keys, within, index)
 
     def get(self, key: str) -> Json | None:
         return self._own.store.get(key)
 
     def observe(self, cluster: model.LatticeCluster) -> model.ObservedLatticeCluster:
         found = self._deployments.store.find("cluster", f"{cluster.namespace}/{cluster.name}")
-        read = [machine_deployments.parse_machine_deployment(each) for each in found]
-        return model.ObservedLatticeCluster(cluster, self._version, {each.name: each for each in read})
+        read = [machine_deployments.parse_machine_deployment(item) for item in found]
+        return model.ObservedLatticeCluster(
+            cluster, self._version, {deployment.name: deployment for deployment in read}
+        )
 
 
 class LatticeController:
-    """Keeps the worker pools of LatticeClusters as they should be."""
+    """Reconciles LatticeClusters."""
 
     name = "lattice"
 
-    def __init__(self, site: controller_runtime.ControllerContext, settings: LatticeSettings) -> None:
-        self._context = site
+    def __init__(self, context: controller_runtime.ControllerContext, settings: LatticeSettings) -> None:
+        self._context = context
         self._settings = settings
-        self._api = site.api.with_field_manager(model.MANAGER)
-        self._deployer = AutoscalerDeployer(site.api, settings)
+        self._api = context.api.with_field_manager(model.MANAGER)
+        self._deployer = AutoscalerDeployer(context.api, settings)
         self._is_autoscaler_deployed = False
-        self._loop = controller_runtime.ReconcileLoop(site, self.name)
+        self._loop = controller_runtime.ReconcileLoop(context, self.name)
 
     def check_ready(self) -> str:
         return self._loop.check_ready()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         version = await controller_runtime.wait_served_version(
             self._context.api, machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
         )
         watched = LatticeWatches(self._context, self._loop.informers, version)
-        hands = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
+        applier = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
         recorder = events.EventRecorder(self._context.api, model.MANAGER, window_s=self._context.event_window_s)
         self._loop.informers.spawn(recorder.run())
-        await self._loop.run(lambda key: self._reconcile(key, watched, hands, recorder))
+        await self._loop.run(lambda key: self._reconcile(key, watched, applier, recorder))
 
     async def _reconcile(
         self,
         key: str,
         watched: LatticeWatches,
-        hands: machine_deployment_applier.MachineDeploymentApplier,
+        applier: machine_deployment_applier.MachineDeploymentApplier,
         recorder: events.EventRecorder,
     ) -> float | None:
         if key == AUTOSCALER_KEY:
@@ -97,7 +99,7 @@ class LatticeController:
             self._is_autoscaler_deployed = True
             self._loop.queue.add(AUTOSCALER_KEY)
         self._record_events(cluster, plan, recorder)
-        outcome = await hands.apply(plan.steps, cluster.namespace)
+        outcome = await applier.apply(plan.steps, cluster.namespace)
         is_written = await self._write_status(body, cluster, plan)
         if outcome.failures:
             raise controller_interface.RequeueError("; ".join(outcome.failures))
@@ -111,7 +113,7 @@ class LatticeController:
             recorder.record(about, event.type, event.reason, event.message, by_message=True, action=event.action)
 
     async def _write_status(self, body: Json, cluster: model.LatticeCluster, plan: LatticePlan) -> bool:
-        """Say what is the case; whether it was said."""
+        """Write the status if it changed; False on a conflict."""
         patch = model.status_patch(cluster.status, plan.status)
         return await controller_runtime.patch_status(self._api, LATTICE_CLUSTERS, body, patch)
 
@@ -132,24 +134,24 @@ def _owning_cluster_keys(body: Json) -> list[str]:
 
 
 class AutoscalerDeployer:
-    """Keeps the autoscaler as it should be. What is right already is read, and not written."""
+    """Applies the autoscaler's manifests. Unchanged objects are read, but not written."""
 
     def __init__(self, api: client.Client, settings: LatticeSettings) -> None:
         self._api = api.with_field_manager(model.MANAGER)
         self._manifests = reconcile.autoscaler_manifests(settings)
 
     async def apply(self) -> list[str]:
-        """What could not be done, in words."""
+        """Apply all manifests; returns the errors."""
         failures = []
-        for wanted in self._manifests:
+        for desired in self._manifests:
             try:
-                await self._apply_manifest(wanted)
+                await self._apply_manifest(desired)
             except errors.KubeError as error:
-                failures.append(f"{wanted[0].kind} {wanted[1]['metadata']['name']}: {error}")
+                failures.append(f"{desired[0].kind} {desired[1]['metadata']['name']}: {error}")
         return failures
 
-    async def _apply_manifest(self, wanted: reconcile.Manifest) -> None:
-        resource, body = wanted
+    async def _apply_manifest(self, desired: reconcile.Manifest) -> None:
+        resource, body = desired
         metadata = body["metadata"]
         try:
             live = await self._api.get(resource, metadata["name"], metadata.get("namespace", ""))

@@ -16,7 +16,7 @@ from windlass.kube.rbac import PolicyRule
 
 @dataclass(frozen=True, slots=True)
 class AutoscalerRules:
-    """The rights of the autoscaler: in the whole cluster, and in its own namespace."""
+    """RBAC rules of the deployed autoscaler: cluster-wide and in its own namespace."""
 
     cluster: tuple[PolicyRule, ...] = ()
     own: tuple[PolicyRule, ...] = ()
@@ -25,7 +25,7 @@ class AutoscalerRules:
 API_VERSION = "lattice.io/v1alpha1"
 
 MANAGER = "lattice-operator"
-"""Who applies MachineDeployments, in managedFields, and who says so in events."""
+"""Field manager of MachineDeployments, and source of events."""
 
 REPLICAS_IGNORED = "ReplicasIgnored"
 
@@ -44,7 +44,7 @@ def machine_deployment_name(cluster: str, pool: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPool:
-    """A pool, as a user wants it."""
+    """A worker pool of the spec."""
 
     id: str
     replicas: int | None = None
@@ -55,14 +55,14 @@ class WorkerPool:
 
     @property
     def size(self) -> PoolSize:
-        """Bounds are there when both are. Replicas that nobody asks for are none."""
+        """Size of the pool: autoscaled if both `min` and `max` are set; missing replicas are 0."""
         is_bounded = self.min is not None and self.max is not None
         return PoolSize(self.replicas or 0, ReplicaLimits(self.min or 0, self.max or 0) if is_bounded else None)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPoolStatus:
-    """What we say of a pool."""
+    """Status of a pool."""
 
     desired_replicas: int = 0
     current_replicas: int = 0
@@ -75,7 +75,7 @@ class WorkerPoolStatus:
 
 @dataclass(frozen=True, slots=True)
 class LatticeClusterStatus:
-    """What we say of a LatticeCluster."""
+    """Status of a LatticeCluster."""
 
     observed_generation: int | None = None
     pools: Mapping[str, WorkerPoolStatus] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class LatticeClusterStatus:
 
 @dataclass(frozen=True, slots=True)
 class LatticeCluster:
-    """What a user wants."""
+    """A LatticeCluster."""
 
     namespace: str
     name: str
@@ -96,7 +96,7 @@ class LatticeCluster:
 
     @property
     def workers(self) -> int:
-        """How many the pools ask for."""
+        """Sum of the desired replicas of all pools."""
         return sum(pool.size.replicas for pool in self.pools)
 
     @property
@@ -106,18 +106,18 @@ class LatticeCluster:
 
 @dataclass(frozen=True, slots=True)
 class ObservedLatticeCluster:
-    """All that a decision is made from."""
+    """Facts for one reconcile of a LatticeCluster."""
 
     cluster: LatticeCluster
     api_version: str
-    """Of Cluster API."""
+    """API version of Cluster API."""
     machine_deployments: Mapping[str, MachineDeployment] = field(default_factory=dict)
     """By name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LatticePlan:
-    """What is to be done, and what is then said of it."""
+    """Steps of a LatticeCluster, and its new status and events."""
 
     status: LatticeClusterStatus
     steps: tuple[machine_deployments.MachineDeploymentStep, ...] = ()
@@ -127,18 +127,18 @@ class LatticePlan:
 
 @dataclass(frozen=True, slots=True)
 class LatticeSettings:
-    """What may be done otherwise."""
+    """Settings of the Lattice controller."""
 
     deploys_autoscaler: bool = True
-    """Run an autoscaler in lattice-system as soon as a pool is autoscaled."""
+    """Deploy an autoscaler in lattice-system as soon as a pool is autoscaled."""
     autoscaler_image: str = "windlass:latest"
-    """What it is run from: an image whose PATH has `windlass`."""
+    """Image of the autoscaler; `windlass` must be in its PATH."""
     autoscaler_discovery: str = "capi-system"
-    """The namespace in which it looks for pools: that of the LatticeClusters."""
+    """The namespace in which the autoscaler discovers node groups: that of the LatticeClusters."""
     autoscaler_rights: AutoscalerRules = field(default_factory=AutoscalerRules)
-    """What it may do: whoever puts the process together knows the autoscaler."""
+    """RBAC rules of the autoscaler, set by the process since controllers do not import the autoscaler."""
     resync_s: float = 600.0
-    """Every LatticeCluster is looked at this often, even if nothing seems to have changed."""
+    """Period after which each LatticeCluster is reconciled without a change."""
 
 
 Json = Mapping[str, Any]
@@ -176,7 +176,7 @@ def parse_pool(name: str, given: Json, version: str = "") -> WorkerPool:
 def parse_status(status: Json) -> LatticeClusterStatus:
     pools = status.get("worker_pools") or {}
     return LatticeClusterStatus(
-        status.get("observed_generation"), {name: _parse_pool_status(each) for name, each in pools.items()}
+        status.get("observed_generation"), {name: _parse_pool_status(item) for name, item in pools.items()}
     )
 
 
@@ -196,13 +196,17 @@ MergePatch = dict[str, Any]
 
 
 def status_patch(before: LatticeClusterStatus, after: LatticeClusterStatus) -> MergePatch:
-    """The merge patch from one status to the other; empty if they say the same."""
+    """The merge patch between two statuses; empty if they are equal."""
     changed: MergePatch = {}
     if after.observed_generation != before.observed_generation:
         changed["observed_generation"] = after.observed_generation
     pools: MergePatch = {name: None for name in before.pools if name not in after.pools}
     pools.update(
-        {name: dataclasses.asdict(each) for name, each in after.pools.items() if before.pools.get(name) != each}
+        {
+            name: dataclasses.asdict(worker_pool_status)
+            for name, worker_pool_status in after.pools.items()
+            if before.pools.get(name) != worker_pool_status
+        }
     )
     if pools:
         changed["worker_pools"] = pools

@@ -19,7 +19,7 @@ from windlass.kube.resources import DEPLOYMENTS, NAMESPACES, Resource, Unstructu
 
 @dataclass(frozen=True, slots=True)
 class PoolResult:
-    """What becomes of one pool."""
+    """Step, status and events of one pool."""
 
     status: model.WorkerPoolStatus
     step: machine_deployments.ApplyMachineDeployment | None = None
@@ -27,40 +27,45 @@ class PoolResult:
     is_usable: bool = True
 
 
-def reconcile_lattice_cluster(seen: model.ObservedLatticeCluster) -> LatticePlan:
-    """Every pool by itself: one that cannot be used stays as it was."""
-    verdicts = {pool.id: reconcile_pool(seen, pool) for pool in seen.cluster.pools}
-    is_autoscaled = {pool.id: pool.size.is_autoscaled for pool in seen.cluster.pools}
+def reconcile_lattice_cluster(observed_lattice_cluster: model.ObservedLatticeCluster) -> LatticePlan:
+    """Reconcile each pool separately; an invalid pool keeps its MachineDeployment."""
+    verdicts = {
+        pool.id: reconcile_pool(observed_lattice_cluster, pool) for pool in observed_lattice_cluster.cluster.pools
+    }
+    is_autoscaled = {pool.id: pool.size.is_autoscaled for pool in observed_lattice_cluster.cluster.pools}
     return LatticePlan(
-        model.LatticeClusterStatus(seen.cluster.generation, {name: each.status for name, each in verdicts.items()}),
+        model.LatticeClusterStatus(
+            observed_lattice_cluster.cluster.generation,
+            {name: pool_result.status for name, pool_result in verdicts.items()},
+        ),
         tuple(each.step for each in verdicts.values() if each.step is not None),
         tuple(each.event for each in verdicts.values() if each.event is not None),
         any(each.is_usable and is_autoscaled[name] for name, each in verdicts.items()),
     )
 
 
-def reconcile_pool(seen: model.ObservedLatticeCluster, pool: model.WorkerPool) -> PoolResult:
-    name = model.machine_deployment_name(seen.cluster.name, pool.id)
-    live = seen.machine_deployments.get(name)
-    before = seen.cluster.status.pools.get(pool.id)
+def reconcile_pool(observed_lattice_cluster: model.ObservedLatticeCluster, pool: model.WorkerPool) -> PoolResult:
+    name = model.machine_deployment_name(observed_lattice_cluster.cluster.name, pool.id)
+    live = observed_lattice_cluster.machine_deployments.get(name)
+    before = observed_lattice_cluster.cluster.status.pools.get(pool.id)
     step = None
     trouble = validate_pool_id(pool.id) or validate_pool(pool)
-    if live is not None and live.cluster not in ("", seen.cluster.name):
-        # `a` with a pool `b-pool-c` makes the same name as `a-pool-b` with a pool `c`.
+    if live is not None and live.cluster not in ("", observed_lattice_cluster.cluster.name):
+        # Names may collide: cluster `a` with pool `b-pool-c`, and cluster `a-pool-b` with pool `c`.
         trouble = f"MachineDeployment {name} belongs to Cluster {live.cluster}; choose another id"
         live = None
     if not trouble and (live is None or not live.is_deleting):
-        wanted = machine_deployments.DesiredMachineDeployment(
-            seen.api_version,
-            seen.cluster.namespace,
+        desired = machine_deployments.DesiredMachineDeployment(
+            observed_lattice_cluster.api_version,
+            observed_lattice_cluster.cluster.namespace,
             name,
-            seen.cluster.name,
+            observed_lattice_cluster.cluster.name,
             pool.machine,
             pool.size.limits,
             pool.labels,
         )
         try:
-            step = machine_deployments.plan_apply(wanted, pool.size, initial_replicas(pool), live, model.MANAGER)
+            step = machine_deployments.plan_apply(desired, pool.size, initial_replicas(pool), live, model.MANAGER)
         except machine_deployments.IncompleteMachineDeployment as incomplete:
             trouble = str(incomplete)
     if trouble:
@@ -68,18 +73,18 @@ def reconcile_pool(seen: model.ObservedLatticeCluster, pool: model.WorkerPool) -
     else:
         message, event = ignored_replicas_warning(pool) or "", model.REPLICAS_IGNORED
     is_news = bool(message) and (before is None or before.message != message)
-    told = Event("Warning", event, message, model.RECONCILING) if is_news else None
-    return PoolResult(build_pool_status(pool, live, message or None), step, told, not trouble)
+    event_to_record = Event("Warning", event, message, model.RECONCILING) if is_news else None
+    return PoolResult(build_pool_status(pool, live, message or None), step, event_to_record, not trouble)
 
 
 def initial_replicas(pool: model.WorkerPool) -> int:
-    """What a new pool begins with: an autoscaled one with its minimum at least."""
+    """Replicas of a new pool; an autoscaled pool starts with its minimum at least."""
     limits = pool.size.limits
     return pool.size.replicas if limits is None else max(limits.min, pool.size.replicas)
 
 
 def ignored_replicas_warning(pool: model.WorkerPool) -> str | None:
-    """That replicas are ignored, if someone asks for replicas that the autoscaler would never make."""
+    """A warning if `replicas` of an autoscaled pool is outside its limits, and so has no effect."""
     limits = pool.size.limits
     if limits is None or pool.replicas is None or limits.allow(pool.replicas):
         return None
@@ -90,7 +95,7 @@ def ignored_replicas_warning(pool: model.WorkerPool) -> str | None:
 def build_pool_status(
     pool: model.WorkerPool, live: MachineDeployment | None, message: str | None
 ) -> model.WorkerPoolStatus:
-    """Numbers always come from the MachineDeployment, whoever it is that scales it."""
+    """Status of a pool. Counts always come from the MachineDeployment, also for autoscaled pools."""
     return model.WorkerPoolStatus(
         desired_replicas=0 if live is None else live.replicas or 0,
         current_replicas=0 if live is None else live.current,
@@ -108,7 +113,7 @@ _MAX_LABEL_CHARACTERS = 63
 
 
 def validate_pool(pool: model.WorkerPool) -> str:
-    """What is wrong with it; empty if nothing is."""
+    """The error in a pool's spec; empty if it is valid."""
     if (pool.min is None) != (pool.max is None):
         return "min and max must both be set or both unset"
     for name, found in (("replicas", pool.replicas), ("min", pool.min), ("max", pool.max)):
@@ -147,7 +152,7 @@ def autoscaler_flags(settings: LatticeSettings) -> list[str]:
 
 
 def autoscaler_manifests(settings: LatticeSettings) -> list[Manifest]:
-    """Everything that it takes, in an order in which nothing has to wait for what comes after it."""
+    """All manifests of the autoscaler, ordered so that each depends on earlier ones only."""
     handed = settings.autoscaler_rights
     subject = {"kind": "ServiceAccount", "name": model.AUTOSCALER, "namespace": model.SYSTEM_NAMESPACE}
     return [

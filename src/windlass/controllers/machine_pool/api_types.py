@@ -21,20 +21,20 @@ from windlass.kube.resources import CLUSTERS, MACHINE_POOLS, MACHINES, NODES, SE
 
 
 class NodeSpec(Model, frozen=True):
-    """What the cloud and we say of a Node."""
+    """The fields of NodeSpec that are needed here."""
 
     provider_id: str | None = msgspec.field(default=None, name="providerID")
     taints: list[dict[str, Any]] | None = None
 
 
 class NodeInfo(Model, frozen=True):
-    """What runs there."""
+    """NodeSystemInfo: the kubelet version."""
 
     kubelet_version: str | None = None
 
 
 class NodeStatus(Model, frozen=True):
-    """How it fares."""
+    """NodeStatus: conditions and node info."""
 
     conditions: list[meta.Condition] | None = None
     node_info: NodeInfo | None = None
@@ -48,26 +48,26 @@ class Node(Object, frozen=True):
 
 
 class InfraMachineSpec(Model, frozen=True):
-    """What the provider says of a machine."""
+    """Spec of an infrastructure machine."""
 
     provider_id: str | None = msgspec.field(default=None, name="providerID")
 
 
 class InfraMachine(Object, frozen=True):
-    """A machine of an infrastructure pool."""
+    """A machine of an infrastructure pool, such as an AWSMachine."""
 
     spec: InfraMachineSpec | None = None
 
 
 class CustomResourceDefinitionNames(Model, frozen=True):
-    """What a kind is called."""
+    """Names of a CustomResourceDefinition."""
 
     kind: str = ""
     plural: str = ""
 
 
 class CustomResourceDefinitionSpec(Model, frozen=True):
-    """Which kind is defined."""
+    """Group and names of a CustomResourceDefinition."""
 
     group: str = ""
     names: CustomResourceDefinitionNames = CustomResourceDefinitionNames()
@@ -75,13 +75,13 @@ class CustomResourceDefinitionSpec(Model, frozen=True):
 
 
 class CustomResourceDefinition(Object, frozen=True):
-    """A CustomResourceDefinition. Its labels say which contract it keeps."""
+    """A CustomResourceDefinition. Its labels name the supported contract versions."""
 
     spec: CustomResourceDefinitionSpec = CustomResourceDefinitionSpec()
 
 
 class PartialObjectMetadata(Object, frozen=True):
-    """An object of which only its name and its version matter."""
+    """An object of which only the metadata is decoded."""
 
 
 WORKLOAD_NODES = NODES.read_as(Node)
@@ -106,7 +106,7 @@ def cluster_resource(version: str) -> Resource[dict[str, Any]]:
 
 
 CONTRACT_VERSIONS = ("v1beta2", "v1beta1")
-"""The versions of the contract that are kept here, the best first."""
+"""Supported contract versions, preferred first."""
 
 _API_VERSION_PATTERN = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?", re.ASCII)
 
@@ -116,12 +116,12 @@ Json = Mapping[str, Any]
 
 
 def crd_name(group: str, kind: str) -> str:
-    """The name that the CustomResourceDefinition of a kind has to have."""
+    """The name of the CustomResourceDefinition of a kind, as the contract requires it."""
     return f"{pluralize(kind.lower())}.{group}"
 
 
 def choose_contract_version(labels: Mapping[str, str]) -> tuple[str, str] | None:
-    """(version of the contract, version of the API) by the labels of a definition; None if they name none."""
+    """(contract version, API version) from the labels of a CustomResourceDefinition; None if none matches."""
     for contract in CONTRACT_VERSIONS:
         versions = [version for version in labels.get(f"{model.GROUP}/{contract}", "").split("_") if version]
         if versions:
@@ -130,7 +130,7 @@ def choose_contract_version(labels: Mapping[str, str]) -> tuple[str, str] | None
 
 
 def _version_precedence(version: str) -> tuple[int, int, int, str]:
-    """As Kubernetes orders versions: v2, v1, v1beta2, v1beta1, v1alpha1, and whatever else there is."""
+    """Sort key of Kubernetes API versions: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name."""
     match = _API_VERSION_PATTERN.fullmatch(version)
     if match is None:
         return -1, 0, 0, version
@@ -156,7 +156,7 @@ def read_data_secret_name(status: Json) -> str | None:
 
 def read_provider_ids(spec: Json) -> tuple[str, ...]:
     found = spec.get("providerIDList")
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+    return tuple(item for item in found if isinstance(item, str)) if isinstance(found, list) else ()
 
 
 def read_replicas(status: Json) -> int | None:
@@ -165,17 +165,17 @@ def read_replicas(status: Json) -> int | None:
 
 
 def read_machine_kind(status: Json) -> str:
-    """The kind of the machines of an infrastructure pool; empty if it has none that anyone should know of."""
+    """The kind of an infrastructure pool's machines; empty if it publishes none."""
     return _string_or_none(status.get("infrastructureMachineKind")) or ""
 
 
 def read_failure(status: Json) -> tuple[str, str]:
-    """(reason, message) of a failure that no retry will mend; both empty if there is none."""
+    """(reason, message) of a terminal failure; both empty if there is none."""
     return _string_or_none(status.get("failureReason")) or "", _string_or_none(status.get("failureMessage")) or ""
 
 
 def find_ready_condition(status: Json) -> Json | None:
-    """The condition Ready, in whatever spelling the object has it."""
+    """The Ready condition in v1beta1 or v1beta2 form."""
     found = status.get("conditions")
     for condition in found if isinstance(found, list) else ():
         if isinstance(condition, dict) and condition.get("type") == model.READY:
@@ -212,7 +212,7 @@ _WORDS = """
     movie=movies cookie=cookies pretorium=pretoriums agenda=agendas formula=formulas shoe=shoes
     graffiti=graffiti
 """
-"""Whole words, which also count as endings; of two that fit, the later one."""
+"""Irregular whole words, also matched as suffixes; the last match counts."""
 
 _WHOLE_WORDS = """
     ox=oxen louse=lice die=dice axis=axes alias=aliases use=uses toe=toes
@@ -235,7 +235,7 @@ _ENDINGS = """
     kinesis=kineses resis=reses gnosis=gnoses opsis=opses ysis=yses ouse=ouses lause=lauses us=uses ch=ches
     io=ios sh=shes ss=sses ez=ezzes iz=izzes tz=tzes zz=zzes ano=anos lo=los to=tos oo=oos o=oes x=xes
 """
-"""Of two that fit, the earlier one."""
+"""Irregular suffixes; the first match counts."""
 
 
 def _parse_table(table: str) -> list[tuple[str, str]]:
@@ -246,7 +246,7 @@ def _parse_table(table: str) -> list[tuple[str, str]]:
 _BY_SINGULAR = dict(_parse_table(_WORDS) + _parse_table(_WHOLE_WORDS))
 
 _ONE_WAY = ("blues", "medium", "ellipsis", "basis")
-"""Words whose plural may be another word's singular."""
+"""Words whose plural can be the singular of another word."""
 
 _PLURALS = {plural for singular, plural in _BY_SINGULAR.items() if singular not in _ONE_WAY}.union(
     _OTHER_PLURALS.split()
@@ -256,7 +256,7 @@ _BY_ENDING = [*reversed(_parse_table(_WORDS)), *_parse_table(_ENDINGS)]
 
 
 def pluralize(word: str) -> str:
-    """The plural of a word in lower case; a word that looks like a plural stays as it is."""
+    """The plural of a lower-case word; a word that looks like a plural is returned unchanged."""
     if word in _BY_SINGULAR:
         return _BY_SINGULAR[word]
     if word in _PLURALS:

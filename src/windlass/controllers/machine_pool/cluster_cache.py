@@ -25,33 +25,33 @@ from windlass.kube import errors as kube_errors
 from windlass.kube.resources import SECRETS
 
 _MONITOR_INTERVAL_S = 1.0
-"""How often the state of a connection is looked at."""
+"""Interval of connection checks."""
 _KUBECONFIG_RETRY_S = 10.0
-"""How often a kubeconfig that does not serve is read again."""
+"""Retry interval of an unusable kubeconfig."""
 _UNEXPECTED_ERROR = "an unexpected error, see the operator's log"
 _HTTP_PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
 _log = logging.getLogger(__name__)
 _PROBE_TIMEOUT_S = 5.0
-"""Time for a cluster that seems to be down to prove that it is not."""
+"""Timeout of a probe of an unresponsive cluster."""
 
 
 class Dialer(Protocol):
-    """How a cluster is reached, once it is known where it is."""
+    """Connects to a workload cluster with a REST config."""
 
-    def __call__(self, found: rest_config.RestConfig) -> AbstractAsyncContextManager[transport.Transport]: ...
+    def __call__(self, config: rest_config.RestConfig) -> AbstractAsyncContextManager[transport.Transport]: ...
 
 
-def dial(found: rest_config.RestConfig) -> AbstractAsyncContextManager[transport.Transport]:
-    """Over the network."""
-    return found.connect()
+def dial(config: rest_config.RestConfig) -> AbstractAsyncContextManager[transport.Transport]:
+    """Connect over the network."""
+    return config.connect()
 
 
 def fence_dialer(reach: Dialer, fence: Callable[[transport.Transport], transport.Transport]) -> Dialer:
-    """Reach clusters as before, with a fence around each."""
+    """A dialer whose transports reject writes while this process is not the leader."""
 
     @contextlib.asynccontextmanager
-    async def reach_fenced(found: rest_config.RestConfig) -> AsyncIterator[transport.Transport]:
-        async with reach(found) as carrier:
+    async def reach_fenced(config: rest_config.RestConfig) -> AsyncIterator[transport.Transport]:
+        async with reach(config) as carrier:
             yield fence(carrier)
 
     return reach_fenced
@@ -59,18 +59,18 @@ def fence_dialer(reach: Dialer, fence: Callable[[transport.Transport], transport
 
 @dataclass(frozen=True, slots=True)
 class ConnectedCluster:
-    """A cluster whose Nodes are known."""
+    """A connected cluster: client and Node store."""
 
     client: client.Client
     nodes: store.Store[api_types.Node]
 
 
 ConnectionState = ConnectedCluster | model.UnreachableCluster | None
-"""None: not known yet."""
+"""State of a connection; None while it is being made."""
 
 
 class ClusterAccessor:
-    """One workload cluster. `run` keeps it connected; `look` says how it is at the moment."""
+    """Connection to one workload cluster. `run` maintains it; `connection_state` returns its state."""
 
     def __init__(
         self, api: client.Client, key: str, reach: Dialer, wake: "ClusterEventHandler", settings: MachinePoolSettings
@@ -89,16 +89,16 @@ class ClusterAccessor:
         return self._state
 
     def refresh(self) -> None:
-        """The Secret may have changed."""
+        """Read the kubeconfig again: its Secret may have changed."""
         self._refresh_requested.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             self._refresh_requested.clear()
             try:
-                version, found = await self._read()
-                await self._watch_nodes(version, found)
+                version, config = await self._read()
+                await self._watch_nodes(version, config)
                 continue
             except kube_errors.NotFound:
                 self._set(model.UnreachableCluster("KubeconfigMissing", f"Secret {self._secret} not found"))
@@ -127,12 +127,12 @@ class ClusterAccessor:
         if not text:
             raise errors.InvalidInput("no key `value`")
         name = f"of Cluster {self.key}"
-        found = rest_config.read_secret_kubeconfig(self._api.clock, text, name, allow_insecure=self._allows_insecure)
-        return secret.meta.resource_version or "", found
+        config = rest_config.read_secret_kubeconfig(self._api.clock, text, name, allow_insecure=self._allows_insecure)
+        return secret.meta.resource_version or "", config
 
-    async def _watch_nodes(self, version: str, found: rest_config.RestConfig) -> None:
-        """Follow the Nodes until another kubeconfig is to be used."""
-        async with self._dial(found) as carrier:
+    async def _watch_nodes(self, version: str, config: rest_config.RestConfig) -> None:
+        """Watch Nodes until the kubeconfig changes."""
+        async with self._dial(config) as carrier:
             api = client.Client(carrier, self._api.clock, self._api.settings, self._api.rng)
             handler = _NodeEventHandler(self.key, self._handler)
             nodes = store.Store[api_types.Node]({"provider_id": _node_provider_ids}, [handler])
@@ -149,7 +149,7 @@ class ClusterAccessor:
     async def _monitor(
         self, informer: informers.Informer[api_types.Node], connected: ConnectedCluster, version: str
     ) -> None:
-        """Say how the cluster is, until it is to be connected to anew."""
+        """Update the connection state until the cluster has to be connected again."""
         well_s = looked_s = self._api.clock.monotonic_s()
         while True:
             now_s = self._api.clock.monotonic_s()
@@ -161,12 +161,14 @@ class ClusterAccessor:
             if self._refresh_requested.is_set() or is_overdue:
                 self._refresh_requested.clear()
                 looked_s = now_s
-                # A watch that came back says so only with its next event: who asks knows at once.
+                # A recovered watch reports success only with its next event; a successful probe tells at once.
                 if await self._has_changed(version) or (is_overdue and await self._is_responding(connected.client)):
                     return
             if not is_well and now_s - well_s > self._grace_s:
-                why = _describe_error(informer.last_error) if informer.last_error else "no answer"
-                self._set(model.UnreachableCluster("WorkloadClusterUnreachable", f"workload cluster {self.key}: {why}"))
+                reason = _describe_error(informer.last_error) if informer.last_error else "no answer"
+                self._set(
+                    model.UnreachableCluster("WorkloadClusterUnreachable", f"workload cluster {self.key}: {reason}")
+                )
             if not informer.synced:
                 with contextlib.suppress(TimeoutError):
                     await clock.run_with_timeout(self._api.clock, _MONITOR_INTERVAL_S, informer.wait_synced())
@@ -203,17 +205,17 @@ class ClusterAccessor:
 
 
 class ClusterEventHandler(Protocol):
-    """Who wants to know of changes in workload clusters."""
+    """Handler of changes in workload clusters."""
 
     def enqueue_cluster(self, key: str) -> None:
-        """Something changed for all pools of a cluster."""
+        """Enqueue all pools of a cluster."""
 
     def enqueue_node(self, key: str, node: api_types.Node) -> None:
-        """A Node of a cluster came, changed or went."""
+        """Enqueue the pools of an added, changed or deleted Node."""
 
 
 class ClusterCache:
-    """All workload clusters that are in use."""
+    """Connections to all workload clusters that are in use."""
 
     def __init__(
         self,
@@ -231,19 +233,19 @@ class ClusterCache:
         self._running: dict[str, tuple[ClusterAccessor, asyncio.Task[None] | None]] = {}
 
     def connection_state(self, key: str) -> ConnectionState:
-        """How a cluster is; one that nobody asked for before is connected to from now on."""
+        """The state of a cluster's connection. The first call connects to the cluster."""
         if key not in self._running:
             workload = ClusterAccessor(self._api, key, self._dial, self._handler, self._settings)
             self._running[key] = (workload, self._spawn(workload.run()))
         return self._running[key][0].connection_state()
 
     def refresh(self, key: str) -> None:
-        """The kubeconfig of a cluster may have changed."""
+        """Read the kubeconfig of a cluster again."""
         if key in self._running:
             self._running[key][0].refresh()
 
     def retain(self, keys: Iterable[str]) -> None:
-        """Let go of every other cluster."""
+        """Disconnect from all other clusters."""
         for key in set(self._running) - set(keys):
             _, task = self._running.pop(key)
             if task is not None:
@@ -251,19 +253,19 @@ class ClusterCache:
 
 
 class _NodeEventHandler:
-    """Tells of Nodes, but not of what no pool looks at: heartbeats come by the thousand."""
+    """Event handler of the Node store. Updates without relevant changes, such as heartbeats, are dropped."""
 
     def __init__(self, key: str, wake: ClusterEventHandler) -> None:
         self._key = key
         self._handler = wake
 
-    def added(self, found: api_types.Node) -> None:
-        self._handler.enqueue_node(self._key, found)
+    def added(self, node: api_types.Node) -> None:
+        self._handler.enqueue_node(self._key, node)
 
-    def modified(self, before: api_types.Node, found: api_types.Node) -> None:
-        if _relevant_fields(before) != _relevant_fields(found):
+    def modified(self, before: api_types.Node, node: api_types.Node) -> None:
+        if _relevant_fields(before) != _relevant_fields(node):
             self._handler.enqueue_node(self._key, before)
-            self._handler.enqueue_node(self._key, found)
+            self._handler.enqueue_node(self._key, node)
 
     def deleted(self, before: api_types.Node) -> None:
         self._handler.enqueue_node(self._key, before)
@@ -286,15 +288,15 @@ def _relevant_fields(found: api_types.Node) -> model.Node:
 
 
 def _describe_error(error: kube_errors.KubeError) -> str:
-    """Why a cluster is not reached, in words of ours and the system's alone.
+    """Describe a connection error without text from the remote side.
 
-    Whoever reads a pool's status may not be who may read what the other side answered, and whoever wrote the Secret
-    chose that other side. Nor does the call belong here, which is another each time.
+    A reader of the pool's status may lack permission to see the response, and the author of the Secret chooses the
+    remote address. The name of the API call is left out too, since it varies from one failure to the next.
     """
-    _log.debug("workload cluster: %.500s", error)
+    _log.debug("failed to connect to workload cluster: error=%.500s", error)
     match error:
-        case kube_errors.ConnectFailed(_, why) | kube_errors.CallTimedOut(_, why):
-            return why
+        case kube_errors.ConnectFailed(_, reason) | kube_errors.CallTimedOut(_, reason):
+            return reason
         case kube_errors.ConnectionLost():
             return "the connection was lost"
         case kube_errors.InvalidResponse():
@@ -306,5 +308,5 @@ def _describe_error(error: kube_errors.KubeError) -> str:
     return "it cannot be used"
 
 
-def _node_provider_ids(found: api_types.Node) -> list[str]:
-    return [found.spec.provider_id] if found.spec and found.spec.provider_id else []
+def _node_provider_ids(node: api_types.Node) -> list[str]:
+    return [node.spec.provider_id] if node.spec and node.spec.provider_id else []

@@ -25,7 +25,7 @@ INFO, WARNING, ERROR = "Info", "Warning", "Error"
 _SEVERITY_ORDER = {ERROR: 0, WARNING: 1, INFO: 2}
 
 _SUMMARIZED_CONDITIONS = (model.BOOTSTRAP_READY, model.INFRASTRUCTURE_READY, model.REPLICAS_READY)
-"""In the order in which they are named as the reason, among those that are equally bad."""
+"""Conditions summarized by Ready, in order of precedence among equally severe ones."""
 
 
 def true_condition(kind: str) -> Condition:
@@ -45,7 +45,7 @@ def drop_condition(conditions: Iterable[Condition], kind: str) -> tuple[Conditio
 
 
 def set_v1beta1_condition(conditions: tuple[Condition, ...], new: Condition, now: str) -> tuple[Condition, ...]:
-    """With this one of the old kind in its place: Ready first, the others by name. Any change moves its time."""
+    """Set a v1beta1 condition: Ready first, the others by type. Any change updates the transition time."""
     before = find_condition(conditions, new.type)
     if before is not None and dataclasses.replace(before, last_transition_time=new.last_transition_time) == new:
         new = before
@@ -56,7 +56,7 @@ def set_v1beta1_condition(conditions: tuple[Condition, ...], new: Condition, now
 
 
 def set_condition(conditions: tuple[Condition, ...], new: Condition, now: str) -> tuple[Condition, ...]:
-    """With this one of the new kind in its place, or behind the others. Only a change of status moves its time."""
+    """Set a v1beta2 condition, in place or at the end. Only a change of status updates the transition time."""
     before = find_condition(conditions, new.type)
     since = (
         before.last_transition_time
@@ -70,10 +70,9 @@ def set_condition(conditions: tuple[Condition, ...], new: Condition, now: str) -
 
 
 def mirror_ready_condition(ready: Mapping[str, Any] | None, kind: str, fallback: Condition) -> Condition:
-    """A provider's own Ready condition under another name, or the fallback if it has none.
+    """Mirror a provider's Ready condition under another type, or use the fallback if it has none.
 
-    A condition of the new kind has no severity. One that is False gets the mildest, so that the summary does not
-    pass it over.
+    v1beta2 conditions have no severity. A False one gets Info, so that the summary includes it.
     """
     if ready is None:
         return fallback
@@ -90,7 +89,7 @@ def mirror_ready_condition(ready: Mapping[str, Any] | None, kind: str, fallback:
 
 
 def summarize_ready(conditions: tuple[Condition, ...]) -> Condition | None:
-    """Ready: False for the worst reason there is; True if nothing is False; None if there is nothing to sum up."""
+    """Ready: False with the most severe reason, True if no condition is False, None without conditions."""
     known = [found for kind in _SUMMARIZED_CONDITIONS if (found := find_condition(conditions, kind)) is not None]
     if not known:
         return None
@@ -105,21 +104,21 @@ def summarize_ready(conditions: tuple[Condition, ...]) -> Condition | None:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapResult:
-    """What is to be said of the pool's bootstrap data."""
+    """Bootstrap data of a pool, and its condition."""
 
     created: bool | None
     data_secret_name: str | None
     condition: Condition | None = None
-    """None: it stays as it was."""
+    """None leaves the condition unchanged."""
     problem: str = ""
 
 
 def reconcile_bootstrap(
     pool: MachinePool, config: ProviderObject | MissingObject | None, *, rotate: bool
 ) -> BootstrapResult:
-    """A name that a user set is ready for use, whatever the config says; otherwise the config's is waited for.
+    """Reconcile bootstrap data: a secret name set by the user is ready; otherwise the config's is awaited.
 
-    A name is copied into an empty field only, unless names are to be rotated: then always, over a user's, too.
+    The config's name is copied into an empty field only, or always with `rotate_bootstrap_secret`.
     """
     if config is None:
         return _reconcile_data_secret_name(pool)
@@ -160,7 +159,7 @@ def _unchanged_bootstrap(pool: MachinePool, problem: str = "") -> BootstrapResul
 
 
 def describe_missing(missing: MissingObject, pool: MachinePool) -> str:
-    """What is not there, in words."""
+    """Message about a missing object."""
     what = f"{missing.reference.kind} {pool.namespace}/{missing.reference.name}"
     if missing.unlabelled:
         labels = " or ".join(f"{model.GROUP}/{version}" for version in api_types.CONTRACT_VERSIONS)
@@ -175,24 +174,24 @@ INVALID_CONFIGURATION = "InvalidConfiguration"
 
 @dataclass(frozen=True, slots=True)
 class InfrastructureResult:
-    """What is to be said of the pool's infrastructure."""
+    """Infrastructure of a pool, and its condition."""
 
     provisioned: bool | None
     provider_ids: tuple[str, ...]
     replicas: int | None
     condition: Condition | None = None
-    """None: it stays as it was."""
+    """None leaves the condition unchanged."""
     problem: str = ""
     failure: tuple[str, str] = ("", "")
-    """(reason, message), if it can never be well again."""
+    """(reason, message) of a terminal failure; None if there is none."""
     repeated: tuple[str, ...] = ()
-    """Provider IDs that the list has more than once."""
+    """Provider IDs that the list contains more than once."""
     has_empty: bool = False
-    """The list has a provider ID that is no text at all."""
+    """True if the list contains an empty provider ID."""
 
 
 def reconcile_infrastructure(pool: MachinePool, infrastructure: ProviderObject | MissingObject) -> InfrastructureResult:
-    """Provider IDs and replicas are copied from infrastructure that is ready."""
+    """Copy provider IDs and replicas from ready infrastructure."""
     stay = InfrastructureResult(pool.status.infrastructure_provisioned, pool.provider_ids, pool.status.replicas)
     if isinstance(infrastructure, MissingObject):
         return _missing_infrastructure(pool, infrastructure, stay)
@@ -212,15 +211,19 @@ def _copy_infrastructure(
     pool: MachinePool, infrastructure: ProviderObject, stay: InfrastructureResult
 ) -> InfrastructureResult:
     listed = api_types.read_provider_ids(infrastructure.spec)
-    ids = tuple(dict.fromkeys(each for each in listed if each))
-    told = api_types.read_replicas(infrastructure.status)
-    repeated = tuple(each for each in ids if listed.count(each) > 1) if len(ids) < len(listed) else ()
-    found = dataclasses.replace(stay, repeated=repeated, has_empty="" in listed)
-    if not ids and told:
-        return dataclasses.replace(found, replicas=told)  # instances are there, their names are still to come
-    if not ids and told is None and pool.replicas != 0:
-        return found  # nothing was said: an empty list here is no order to forget every node
-    return dataclasses.replace(found, provider_ids=ids, replicas=len(ids) if told is None else told)
+    ids = tuple(dict.fromkeys(item for item in listed if item))
+    replicas = api_types.read_replicas(infrastructure.status)
+    repeated = tuple(entry for entry in ids if listed.count(entry) > 1) if len(ids) < len(listed) else ()
+    infrastructure_result = dataclasses.replace(stay, repeated=repeated, has_empty="" in listed)
+    if not ids and replicas:
+        return dataclasses.replace(
+            infrastructure_result, replicas=replicas
+        )  # replicas are known before their provider IDs
+    if not ids and replicas is None and pool.replicas != 0:
+        return infrastructure_result  # an empty list does not mean that all Nodes are gone
+    return dataclasses.replace(
+        infrastructure_result, provider_ids=ids, replicas=len(ids) if replicas is None else replicas
+    )
 
 
 def _missing_infrastructure(
@@ -241,38 +244,38 @@ def _missing_infrastructure(
 
 
 _MAX_NAMED_IDS = 10
-"""Provider IDs that a message names; the rest is counted."""
+"""Maximum number of provider IDs in a message; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    """What is wrong."""
+    """A reason and message of InputsValid."""
 
     reason: str
     message: str
 
 
-def find_input_problems(seen: ObservedMachinePool, verdict: InfrastructureResult) -> list[InputProblem]:
-    """All that is wrong with what the pool refers to, lists and is listed with."""
-    found = [
+def find_input_problems(observed: ObservedMachinePool, verdict: InfrastructureResult) -> list[InputProblem]:
+    """Problems in provider objects, provider IDs, and IDs shared with other pools."""
+    input_problems = [
         trouble
-        for external in (seen.bootstrap, seen.infrastructure)
-        for trouble in _check_provider_object(seen.pool, external)
+        for external in (observed.bootstrap, observed.infrastructure)
+        for trouble in _check_provider_object(observed.pool, external)
     ]
-    if isinstance(seen.nodes, UnreachableCluster):
-        found.append(InputProblem(seen.nodes.reason, seen.nodes.message))
+    if isinstance(observed.nodes, UnreachableCluster):
+        input_problems.append(InputProblem(observed.nodes.reason, observed.nodes.message))
     else:
-        for provider_id, sharing in sorted(owned_objects.find_shared_provider_ids(seen.nodes).items()):
+        for provider_id, sharing in sorted(owned_objects.find_shared_provider_ids(observed.nodes).items()):
             message = f"Nodes {', '.join(sharing)} have one spec.providerID: {provider_id}"
-            found.append(InputProblem("DuplicateNodes", message))
+            input_problems.append(InputProblem("DuplicateNodes", message))
     if verdict.repeated:
         message = f"spec.providerIDList names more than once: {_join_ids(verdict.repeated)}; each counts once"
-        found.append(InputProblem("DuplicateProviderIDs", message))
+        input_problems.append(InputProblem("DuplicateProviderIDs", message))
     if verdict.has_empty:
-        found.append(
+        input_problems.append(
             InputProblem("EmptyProviderID", "spec.providerIDList has an empty entry, which counts for nothing")
         )
-    return found + _check_shared_provider_ids(seen)
+    return input_problems + _check_shared_provider_ids(observed)
 
 
 def _check_provider_object(pool: MachinePool, external: ProviderObject | MissingObject | None) -> list[InputProblem]:
@@ -285,18 +288,18 @@ def _check_provider_object(pool: MachinePool, external: ProviderObject | Missing
     return []
 
 
-def _check_shared_provider_ids(seen: ObservedMachinePool) -> list[InputProblem]:
-    found = []
-    for key in sorted({*seen.older_pools.values(), *seen.younger_pools.values()}):
-        lost = [each for each, owner in seen.older_pools.items() if owner == key]
-        kept = [each for each, owner in seen.younger_pools.items() if owner == key]
+def _check_shared_provider_ids(observed: ObservedMachinePool) -> list[InputProblem]:
+    input_problems = []
+    for key in sorted({*observed.older_pools.values(), *observed.younger_pools.values()}):
+        lost = [item for item, owner in observed.older_pools.items() if owner == key]
+        kept = [entry for entry, owner in observed.younger_pools.items() if owner == key]
         if lost:
             message = f"MachinePool {key} names the same instances and is older: {_join_ids(lost)} count there"
-            found.append(InputProblem("ProviderIDClaimedTwice", message))
+            input_problems.append(InputProblem("ProviderIDClaimedTwice", message))
         if kept:
             message = f"MachinePool {key} names the same instances and is younger: {_join_ids(kept)} count here"
-            found.append(InputProblem("ProviderIDClaimedTwice", message))
-    return found
+            input_problems.append(InputProblem("ProviderIDClaimedTwice", message))
+    return input_problems
 
 
 def _join_ids(ids: list[str] | tuple[str, ...]) -> str:
@@ -305,7 +308,7 @@ def _join_ids(ids: list[str] | tuple[str, ...]) -> str:
 
 
 def compute_phase(pool: MachinePool) -> str:
-    """The phase of a pool whose status is otherwise complete."""
+    """The phase of a pool, from its other status fields."""
     status = pool.status
     if pool.is_deleting:
         return model.DELETING
@@ -320,14 +323,14 @@ def compute_phase(pool: MachinePool) -> str:
     return status.phase or model.PENDING
 
 
-def _scaling_phase(pool: MachinePool, wanted: int, ready: int) -> str:
-    if wanted == ready:
+def _scaling_phase(pool: MachinePool, desired: int, ready: int) -> str:
+    if desired == ready:
         return model.RUNNING
     if is_replicas_managed_externally(pool):
         return model.SCALING
-    return model.SCALING_UP if wanted > ready else model.SCALING_DOWN
+    return model.SCALING_UP if desired > ready else model.SCALING_DOWN
 
 
 def is_replicas_managed_externally(pool: MachinePool) -> bool:
-    """Someone else decides on the number of replicas: the annotation is there, and is not `false`."""
+    """True if the annotation `replicas-managed-by` is set to anything but `false`."""
     return pool.annotations.get(model.MANAGED_BY_ANNOTATION, "false") != "false"

@@ -4,6 +4,7 @@ Steps are executed before the pool is written, so that its status is true when o
 finalizer stays, and observedGeneration is not advanced.
 """
 
+import contextlib
 import dataclasses
 from dataclasses import dataclass
 from typing import Any
@@ -19,26 +20,26 @@ from windlass.kube.resources import NODES, Resource
 
 
 def new_controller(
-    site: controller_runtime.ControllerContext,
+    context: controller_runtime.ControllerContext,
     settings: MachinePoolSettings,
     reach: cluster_cache.Dialer = cluster_cache.dial,
 ) -> "MachinePoolController":
-    return MachinePoolController(site, settings, reach)
+    return MachinePoolController(context, settings, reach)
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What came of a plan."""
+    """Outcome of applying a plan."""
 
     failures: tuple[str, ...] = ()
     is_conflict: bool = False
-    """Someone else was faster: the plan was made from what is no longer the case, and is made anew."""
+    """The plan was made from stale objects: the key is reconciled again."""
     is_written: bool = True
-    """What the pool should be, it is: what is told of it is true."""
+    """The pool was written, so its events may be recorded."""
 
 
 class MachinePoolApplier:
-    """Writes to the management cluster, and to the workload cluster of a pool."""
+    """Applies plans to the management cluster and to the workload cluster of a pool."""
 
     def __init__(self, api: client.Client, version: str) -> None:
         self._api = api.with_field_manager("windlass")
@@ -46,30 +47,25 @@ class MachinePoolApplier:
         self._version = version
 
     async def apply(
-        self, wanted: model.MachinePoolPlan, before: model.MachinePool, workload: client.Client | None
+        self, plan: model.MachinePoolPlan, before: model.MachinePool, workload: client.Client | None
     ) -> ApplyResult:
-        """Steps first, then the pool: what it says is then true, or about to be."""
-        failures = []
-        is_outdated = is_written = False
-        for step in wanted.steps:
-            try:
+        """Execute the steps, then write the pool, so that its status is true when it is read."""
+
+        async def execute(step: model.MachinePoolStep) -> None:
+            with contextlib.suppress(errors.NotFound):  # deleted meanwhile: the next reconcile observes it
                 await self._execute(step, before, workload)
-            except errors.NotFound:
-                continue  # gone meanwhile: the next pass sees it
-            except errors.Conflict:
-                is_outdated = True
-            except errors.KubeError as error:
-                failures.append(str(error))
-        try:
-            await self._write(before, _without_progress(wanted.pool, before) if failures else wanted.pool)
-            is_written = True
-        except errors.NotFound:
-            is_written = True  # gone meanwhile
-        except errors.Conflict:
-            is_outdated = True
-        except errors.KubeError as error:
-            failures.append(str(error))
-        return ApplyResult(tuple(failures), is_outdated, is_written)
+
+        async def write(after: model.MachinePool) -> None:
+            with contextlib.suppress(errors.NotFound):
+                await self._write(before, after)
+
+        conflicts = (errors.Conflict,)
+        done = await controller_runtime.execute_steps(plan.steps, execute, conflicts)
+        after = _without_progress(plan.pool, before) if done.failures else plan.pool
+        written = await controller_runtime.execute_steps((after,), write, conflicts)
+        failures = tuple(str(error) for _, error in (*done.failures, *written.failures))
+        is_written = not (written.failures or written.is_conflict)
+        return ApplyResult(failures, done.is_conflict or written.is_conflict, is_written)
 
     async def _write(self, before: model.MachinePool, after: model.MachinePool) -> None:
         main, status = conversion.merge_patches(before, after)
@@ -114,7 +110,7 @@ class MachinePoolApplier:
         await self._api.merge_patch(_provider_resource(external), name, {"metadata": metadata}, pool.namespace)
 
     async def _set_machine_up_to_date(self, step: model.SetMachineUpToDate, pool: model.MachinePool) -> None:
-        """By server-side apply: the other conditions are the Machine controller's, who writes them all the time."""
+        """Apply one condition by server-side apply: the Machine controller owns the others."""
         resource = api_types.machine_resource(self._version)
         now = self._api.clock.now_s()
         condition = dataclasses.replace(step.condition, last_transition_time=conversion.format_time(now))
@@ -126,37 +122,37 @@ class MachinePoolApplier:
 
 
 class MachinePoolController:
-    """Keeps MachinePools as they should be."""
+    """Reconciles MachinePools."""
 
     name = "machine_pool"
 
     def __init__(
-        self, site: controller_runtime.ControllerContext, settings: MachinePoolSettings, reach: cluster_cache.Dialer
+        self, context: controller_runtime.ControllerContext, settings: MachinePoolSettings, reach: cluster_cache.Dialer
     ) -> None:
-        self._context = site
+        self._context = context
         self._settings = settings
         self._dial = reach
-        self._metrics = MachinePoolMetrics(site.metrics.registry)
-        self._loop = controller_runtime.ReconcileLoop(site, self.name)
+        self._metrics = MachinePoolMetrics(context.metrics.registry)
+        self._loop = controller_runtime.ReconcileLoop(context, self.name)
 
     def check_ready(self) -> str:
         return self._loop.check_ready()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         served = await controller_runtime.wait_served_version(
             self._context.api, model.GROUP, api_types.CONTRACT_VERSIONS
         )
         version = served.removeprefix(f"{model.GROUP}/")
         watched = watches.MachinePoolWatches(self._context, self._settings, self._loop, version, self._dial)
-        hands = MachinePoolApplier(self._context.api, version)
-        # Plans tell what is new, and nothing twice: each event is worth being written.
+        applier = MachinePoolApplier(self._context.api, version)
+        # A plan contains new events only, so that none needs correlation.
         recorder = events.EventRecorder(self._context.api, model.MACHINE_MANAGER, window_s=0.0)
         self._loop.informers.spawn(recorder.run())
-        await self._loop.run(lambda key: self._reconcile(key, watched, hands, recorder))
+        await self._loop.run(lambda key: self._reconcile(key, watched, applier, recorder))
 
     async def _reconcile(
-        self, key: str, watched: watches.MachinePoolWatches, hands: MachinePoolApplier, recorder: events.EventRecorder
+        self, key: str, watched: watches.MachinePoolWatches, applier: MachinePoolApplier, recorder: events.EventRecorder
     ) -> float | None:
         body = watched.pools.get(key)
         if body is None:
@@ -165,15 +161,15 @@ class MachinePoolController:
             return None
         before = conversion.parse_machine_pool(body)
         try:
-            seen = watched.observe(before)
+            observed = watched.observe(before)
         except watches.NotSynced as waiting:
             if waiting.has_error:
                 raise
             return None
-        if seen is None:
+        if observed is None:
             return None
-        plan = reconcile_machine_pool(seen, self._settings, self._context.api.clock.now_s())
-        outcome = await hands.apply(plan, before, watched.workload_client(before))
+        plan = reconcile_machine_pool(observed, self._settings, self._context.api.clock.now_s())
+        outcome = await applier.apply(plan, before, watched.workload_client(before))
         self._metrics.set_pool(plan.pool)
         return self._finish_reconcile(key, before, plan, outcome, recorder)
 
@@ -202,14 +198,14 @@ async def _patch_node(step: model.PatchNode, workload: client.Client) -> None:
         {"metadata": {"annotations": dict(step.annotations)}} if step.annotations else {"metadata": {}}
     )
     if step.taints is not None:
-        # Taints are one list: only the one that was looked at may be replaced.
+        # Taints are an atomic list: replace it only on the observed resourceVersion.
         body["spec"] = {"taints": [dict(taint.body) for taint in step.taints] or None}
         body["metadata"]["resourceVersion"] = step.node.resource_version
     await workload.merge_patch(NODES, step.node.name, body)
 
 
 def _without_progress(after: model.MachinePool, before: model.MachinePool) -> model.MachinePool:
-    """What was to be done is not done: the generation is not dealt with, and a finalizer stays."""
+    """The pool of a failed plan: observedGeneration does not advance, and the finalizer stays."""
     status = dataclasses.replace(after.status, observed_generation=before.status.observed_generation)
     return dataclasses.replace(after, status=status, finalizers=before.finalizers or after.finalizers)
 
@@ -234,7 +230,7 @@ _COUNTS = ("wanted", "observed", "ready", "available")
 
 
 class MachinePoolMetrics:
-    """The pools of a process, as numbers."""
+    """Prometheus metrics of MachinePools."""
 
     def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
         self._replicas = prometheus_client.Gauge(
@@ -264,7 +260,7 @@ class MachinePoolMetrics:
             self._phases[pool.key] = status.phase
 
     def delete_pool(self, key: str) -> None:
-        """A pool is gone."""
+        """Remove the metrics of a deleted pool."""
         phase = self._phases.pop(key, None)
         if phase is None:
             return

@@ -13,12 +13,12 @@ Json = Mapping[str, Any]
 _DATA_SECRET_NAME_PATH = ("spec", "template", "spec", "bootstrap", "dataSecretName")
 
 _COPYING_MANAGERS = frozenset({"windlass", "manager", "capi-manager"})
-"""Who copies secret names from bootstrap configs, by the names that managedFields have them under: this controller, and
-Cluster API's own, from which a pool may have been taken over."""
+"""Field managers that copy secret names from bootstrap configs: this controller and Cluster API's, from which a pool
+may have been taken over."""
 
 
 def parse_machine_pool(body: Json) -> model.MachinePool:
-    """A MachinePool. InvalidObject if it is none that can be worked with."""
+    """Parse a MachinePool. InvalidObject if a required field is missing or invalid."""
     metadata, spec, status = body["metadata"], _mapping(body, "spec"), _mapping(body, "status")
     template = _mapping(spec, "template")
     machine = _mapping(template, "spec")
@@ -100,8 +100,10 @@ def _parse_v1beta1_status(status: Json) -> model.MachinePoolStatus:
 
 
 def _parse_common(status: Json) -> tuple[tuple[tuple[str, int], ...], tuple[model.NodeRef, ...]]:
-    versions = tuple((each["version"], each.get("replicas") or 0) for each in status.get("versions") or ())
-    refs = tuple(model.NodeRef(each.get("name") or "", each.get("uid") or "") for each in status.get("nodeRefs") or ())
+    versions = tuple((item["version"], item.get("replicas") or 0) for item in status.get("versions") or ())
+    refs = tuple(
+        model.NodeRef(entry.get("name") or "", entry.get("uid") or "") for entry in status.get("nodeRefs") or ()
+    )
     return versions, refs
 
 
@@ -124,29 +126,29 @@ def _parse_node_deletion_timeout(machine: Json, *, is_old: bool) -> float | None
 def parse_conditions(status: Json) -> tuple[model.Condition, ...]:
     return tuple(
         model.Condition(
-            each.get("type") or "",
-            each.get("status") or "",
-            each.get("reason") or "",
-            each.get("message") or "",
-            each.get("severity") or "",
-            each.get("observedGeneration"),
-            each.get("lastTransitionTime") or "",
+            item.get("type") or "",
+            item.get("status") or "",
+            item.get("reason") or "",
+            item.get("message") or "",
+            item.get("severity") or "",
+            item.get("observedGeneration"),
+            item.get("lastTransitionTime") or "",
         )
-        for each in status.get("conditions") or ()
+        for item in status.get("conditions") or ()
     )
 
 
 def parse_owners(metadata: Json) -> tuple[model.OwnerReference, ...]:
     return tuple(
         model.OwnerReference(
-            each.get("apiVersion") or "",
-            each.get("kind") or "",
-            each.get("name") or "",
-            each.get("uid") or "",
-            bool(each.get("controller")),
-            bool(each.get("blockOwnerDeletion")),
+            item.get("apiVersion") or "",
+            item.get("kind") or "",
+            item.get("name") or "",
+            item.get("uid") or "",
+            bool(item.get("controller")),
+            bool(item.get("blockOwnerDeletion")),
         )
-        for each in metadata.get("ownerReferences") or ()
+        for item in metadata.get("ownerReferences") or ()
     )
 
 
@@ -161,10 +163,10 @@ def _parse_reference(found: Json | None) -> model.ObjectReference | None:
 
 
 def parse_references(body: Json) -> list[model.ObjectReference]:
-    """What a MachinePool refers to: bootstrap config and infrastructure."""
+    """The bootstrap and infrastructure references of a MachinePool."""
     machine = _mapping(_mapping(_mapping(body, "spec"), "template"), "spec")
     found = (_mapping(machine, "bootstrap").get("configRef"), machine.get("infrastructureRef"))
-    return [reference for each in found if (reference := _parse_reference(each)) is not None]
+    return [reference for item in found if (reference := _parse_reference(item)) is not None]
 
 
 def parse_cluster(body: Json) -> model.Cluster:
@@ -196,17 +198,17 @@ def parse_provider_object(
     )
 
 
-def parse_infra_machine(found: api_types.InfraMachine, api_version: str, kind: str) -> model.InfraMachine:
-    provider_id = (found.spec.provider_id if found.spec else None) or ""
-    reference = model.ObjectReference(api_version.partition("/")[0], kind, found.meta.name or "")
-    return model.InfraMachine(reference, api_version, provider_id, found.meta.deletion_timestamp is not None)
+def parse_infra_machine(infra_machine: api_types.InfraMachine, api_version: str, kind: str) -> model.InfraMachine:
+    provider_id = (infra_machine.spec.provider_id if infra_machine.spec else None) or ""
+    reference = model.ObjectReference(api_version.partition("/")[0], kind, infra_machine.meta.name or "")
+    return model.InfraMachine(reference, api_version, provider_id, infra_machine.meta.deletion_timestamp is not None)
 
 
 def parse_machine(body: Json) -> model.Machine:
     metadata, spec, status = body["metadata"], _mapping(body, "spec"), _mapping(body, "status")
     if body.get("apiVersion") == model.V1BETA1:
         status = _mapping(status, "v1beta2")
-    said = {condition.type: condition for condition in parse_conditions(status)}
+    conditions_by_type = {condition.type: condition for condition in parse_conditions(status)}
     return model.Machine(
         metadata["name"],
         metadata.get("uid", ""),
@@ -217,15 +219,15 @@ def parse_machine(body: Json) -> model.Machine:
         parse_owners(metadata),
         _mapping(spec, "infrastructureRef").get("name") or "",
         spec.get("version") or "",
-        _is_true(said.get("Ready")),
-        _is_true(said.get("Available")),
-        said.get("UpToDate"),
+        _is_true(conditions_by_type.get("Ready")),
+        _is_true(conditions_by_type.get("Available")),
+        conditions_by_type.get("UpToDate"),
         frozenset(_applied_metadata(body)),
     )
 
 
 def _applied_metadata(body: Json) -> list[tuple[str, str]]:
-    """Labels and annotations that this controller, or Cluster API's own, applied."""
+    """Labels and annotations applied by this controller or by Cluster API's."""
     entries = (body["metadata"].get("managedFields")) or ()
     found = []
     for entry in entries:
@@ -236,9 +238,9 @@ def _applied_metadata(body: Json) -> list[tuple[str, str]]:
     return found
 
 
-def parse_node(found: api_types.Node) -> model.Node:
-    spec, status, metadata = found.spec or api_types.NodeSpec(), found.status or api_types.NodeStatus(), found.meta
-    ready = next((each for each in status.conditions or () if each.type == "Ready"), None)
+def parse_node(node: api_types.Node) -> model.Node:
+    spec, status, metadata = node.spec or api_types.NodeSpec(), node.status or api_types.NodeStatus(), node.meta
+    ready = next((condition for condition in status.conditions or () if condition.type == "Ready"), None)
     since = ready.last_transition_time if ready else None
     return model.Node(
         metadata.name or "",
@@ -250,7 +252,7 @@ def parse_node(found: api_types.Node) -> model.Node:
         metadata.deletion_timestamp is not None,
         (status.node_info.kubelet_version if status.node_info else None) or "",
         metadata.annotations or {},
-        tuple(model.Taint(each.get("key") or "", each) for each in spec.taints or ()),
+        tuple(model.Taint(item.get("key") or "", item) for item in spec.taints or ()),
     )
 
 
@@ -264,7 +266,7 @@ def _mapping(body: Json, name: str) -> Json:
 
 
 def parse_time_or_zero(spelled: str | None) -> float:
-    """Seconds since the epoch; zero for a time that is not there."""
+    """Seconds since the epoch; 0 if the time is missing."""
     return _parse_time(spelled) or 0.0
 
 
@@ -276,14 +278,14 @@ JsonObject = dict[str, Any]
 
 
 def merge_patches(before: model.MachinePool, after: model.MachinePool) -> tuple[JsonObject, JsonObject]:
-    """Merge patches (of the object, of its status) that make one of the other; empty where nothing changed."""
+    """Merge patches of the object and of its status; each empty if nothing changed."""
     main = json_merge_patch(_encode_object(before), _encode_object(after))
     status = json_merge_patch(_encode_status(before), _encode_status(after))
     return main, {"status": status} if status else {}
 
 
 def json_merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> JsonObject:
-    """The merge patch from one JSON object to another."""
+    """The JSON merge patch (RFC 7386) from one object to another."""
     changed: JsonObject = {name: None for name in before if name not in after}
     for name, value in after.items():
         old = before.get(name)
@@ -316,7 +318,7 @@ def _encode_status(pool: model.MachinePool) -> JsonObject:
 
 
 def encode_v1beta2_status(status: model.MachinePoolStatus) -> JsonObject:
-    """As v1beta2 has it."""
+    """Status in v1beta2 form."""
     counts = _encode_counts(status)
     old = {
         "conditions": encode_v1beta1_conditions(status.old_conditions),
@@ -344,7 +346,7 @@ def encode_v1beta2_status(status: model.MachinePoolStatus) -> JsonObject:
 
 
 def encode_v1beta1_status(status: model.MachinePoolStatus) -> JsonObject:
-    """As v1beta1 has it."""
+    """Status in v1beta1 form."""
     new = _without_none(
         {
             "conditions": encode_conditions(status.conditions) or None,
@@ -388,36 +390,36 @@ def _encode_counts(status: model.MachinePoolStatus) -> JsonObject:
 
 
 def encode_conditions(conditions: Iterable[model.Condition]) -> list[JsonObject]:
-    """Of the new kind: a message is there even if it is empty."""
+    """Conditions in v1beta2 form; an empty message is kept."""
     return [
         _without_none(
             {
-                "type": each.type,
-                "status": each.status,
-                "reason": each.reason,
-                "message": each.message,
-                "lastTransitionTime": each.last_transition_time or None,
-                "observedGeneration": each.observed_generation,
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "lastTransitionTime": condition.last_transition_time or None,
+                "observedGeneration": condition.observed_generation,
             }
         )
-        for each in conditions
+        for condition in conditions
     ]
 
 
 def encode_v1beta1_conditions(conditions: Iterable[model.Condition]) -> list[JsonObject]:
-    """Of the old kind: what is empty is left out."""
+    """Conditions in v1beta1 form; empty fields are left out."""
     return [
         _without_empty(
             {
-                "type": each.type,
-                "status": each.status,
-                "severity": each.severity,
-                "lastTransitionTime": each.last_transition_time,
-                "reason": each.reason,
-                "message": each.message,
+                "type": condition.type,
+                "status": condition.status,
+                "severity": condition.severity,
+                "lastTransitionTime": condition.last_transition_time,
+                "reason": condition.reason,
+                "message": condition.message,
             }
         )
-        for each in conditions
+        for condition in conditions
     ]
 
 
@@ -434,7 +436,7 @@ def _without_empty(fields: JsonObject) -> JsonObject:
 
 
 def encode_owner(owner: OwnerReference) -> dict[str, Any]:
-    """As the API spells it."""
+    """An owner reference as JSON."""
     body: dict[str, Any] = {
         "apiVersion": owner.api_version,
         "kind": owner.kind,

@@ -5,11 +5,11 @@ idempotent and executed in order.
 """
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass import label_syntax
 from windlass.controllers.controller_interface import Event
 
 GROUP = "cluster.x-k8s.io"
@@ -43,8 +43,8 @@ MIN_SIZE_ANNOTATION = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-si
 MAX_SIZE_ANNOTATION = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 
 MACHINE_MANAGER = "machinepool-controller"
-"""Who applies Machines, in managedFields, and who says so in events: Cluster API's own controller does it by this name,
-so that either may take over from the other."""
+"""Field manager of Machines and source of events: the name of Cluster API's own controller, so that either may take
+over from the other."""
 
 PENDING = "Pending"
 
@@ -75,22 +75,14 @@ REPLICAS_READY = "ReplicasReady"
 PAUSED = "Paused"
 
 INPUTS_VALID = "InputsValid"
-"""Ours, and there only while it is False: something that the pool was given cannot be used, and what."""
-
-_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", re.ASCII)
-
-_LABEL_VALUE_BYTES = 63
+"""Condition of windlass only, present while False: an input of the pool is invalid."""
 
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 
-def is_label_value(text: str) -> bool:
-    return len(text.encode()) <= _LABEL_VALUE_BYTES and _LABEL_VALUE.fullmatch(text) is not None
-
-
 def label_value(name: str) -> str:
-    """A name as a label's value: itself if it may be one, otherwise a hash of it (FNV-1a, 32 bits)."""
-    if is_label_value(name):
+    """The label value for a name: the name itself if it is valid, otherwise its hash (FNV-1a, 32 bits)."""
+    if not label_syntax.check_label_value(name):
         return name
     digest = _FNV_OFFSET
     for byte in name.encode():
@@ -101,7 +93,7 @@ def label_value(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:
-    """An object in the pool's own namespace."""
+    """A reference to an object in the pool's namespace."""
 
     group: str
     kind: str
@@ -125,13 +117,13 @@ class OwnerReference:
         return group if slash else ""
 
     def is_same_object(self, other: "OwnerReference") -> bool:
-        """By name: an object that was made anew is still the same one here."""
+        """True if both name the same object. The uid is ignored: a recreated object counts as the same."""
         return (self.group, self.kind, self.name) == (other.group, other.kind, other.name)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRef:
-    """A Node that belongs to the pool."""
+    """A Node of the pool."""
 
     name: str
     uid: str
@@ -139,7 +131,7 @@ class NodeRef:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition, of the old kind with a severity or of the new kind with a generation."""
+    """A condition: v1beta1 with severity, or v1beta2 with observed generation."""
 
     type: str
     status: str
@@ -148,12 +140,12 @@ class Condition:
     severity: str = ""
     observed_generation: int | None = None
     last_transition_time: str = ""
-    """When it last changed, as the API spells it."""
+    """Last transition time in RFC 3339."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCounts:
-    """Nodes that are ready, that have been so for long enough, and replicas that are not."""
+    """Counts of ready Nodes, available Nodes and unavailable replicas."""
 
     ready: int = 0
     available: int = 0
@@ -162,7 +154,7 @@ class NodeCounts:
 
 @dataclass(frozen=True, slots=True)
 class MachinePoolStatus:
-    """What the pool says of itself."""
+    """Status of a MachinePool."""
 
     bootstrap_created: bool | None = None
     infrastructure_provisioned: bool | None = None
@@ -171,10 +163,10 @@ class MachinePoolStatus:
     available_replicas: int | None = None
     up_to_date_replicas: int | None = None
     versions: tuple[tuple[str, int], ...] = ()
-    """Kubelet versions and how many nodes have each."""
+    """Counts by kubelet version."""
     node_refs: tuple[NodeRef, ...] = ()
     nodes: NodeCounts = NodeCounts()
-    """Of v1beta1, and deprecated in v1beta2, where nothing else counts Nodes."""
+    """`nodeRefs` of v1beta1; deprecated in v1beta2, which has no other list of Nodes."""
     failure_reason: str = ""
     failure_message: str = ""
     phase: str = ""
@@ -195,12 +187,12 @@ class MachinePool:
     name: str
     uid: str = ""
     api_version: str = "cluster.x-k8s.io/v1beta2"
-    """That it was read in, and is written in."""
+    """The API version in which it is read and written."""
     resource_version: str = ""
     generation: int = 0
     created_s: float = 0.0
     deleted_s: float | None = None
-    """When its deletion was asked for; None if it was not."""
+    """Deletion timestamp; None if it is not being deleted."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
@@ -211,7 +203,7 @@ class MachinePool:
     bootstrap_ref: ObjectReference | None = None
     data_secret_name: str | None = None
     is_secret_copied: bool = False
-    """The name was copied from the bootstrap config, and not set by a user: managedFields say so."""
+    """True if managedFields show that the secret name was copied from the bootstrap config, not set by a user."""
     infrastructure_ref: ObjectReference | None = None
     min_ready_s: int = 0
     node_deletion_timeout_s: float | None = None
@@ -240,7 +232,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class ProviderObject:
-    """An object of a provider: bootstrap config or infrastructure pool."""
+    """A provider's object: bootstrap config or infrastructure pool."""
 
     reference: ObjectReference
     api_version: str
@@ -257,11 +249,11 @@ class ProviderObject:
 
 @dataclass(frozen=True, slots=True)
 class MissingObject:
-    """A provider's object that cannot be had."""
+    """A provider's object that does not exist or cannot be read."""
 
     reference: ObjectReference
     definition: str = ""
-    """The name of the CustomResourceDefinition that is not there, or not labelled; empty if the object itself is."""
+    """The name of the missing or unlabelled CustomResourceDefinition; empty if only the object is missing."""
     unlabelled: bool = False
 
 
@@ -292,12 +284,12 @@ class Machine:
     is_available: bool = False
     up_to_date: Condition | None = None
     applied: frozenset[tuple[str, str]] = frozenset()
-    """("labels" or "annotations", key) of what this controller applied before."""
+    """("labels" or "annotations", key) of metadata that this controller applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint of a Node, with every field it has."""
+    """A taint of a Node, with all its fields."""
 
     key: str
     body: Mapping[str, Any]
@@ -321,7 +313,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class UnreachableCluster:
-    """The workload cluster cannot be asked."""
+    """A workload cluster without connection."""
 
     reason: str
     message: str
@@ -329,26 +321,26 @@ class UnreachableCluster:
 
 @dataclass(frozen=True, slots=True)
 class ObservedMachinePool:
-    """Everything, at one moment."""
+    """Facts for one reconcile of a MachinePool."""
 
     pool: MachinePool
     cluster: Cluster | None
     bootstrap: ProviderObject | MissingObject | None
-    """None: the pool refers to none."""
+    """None if the pool has no bootstrap reference."""
     infrastructure: ProviderObject | MissingObject | None
     nodes: tuple[Node, ...] | UnreachableCluster = ()
-    """Those that the pool may have to do with: by provider ID, or because it refers to them."""
+    """Nodes with one of the pool's provider IDs or in its nodeRefs."""
     infra_machines: tuple[InfraMachine, ...] = ()
     machines: tuple[Machine, ...] = ()
     older_pools: Mapping[str, str] = field(default_factory=dict)
-    """Keys of older pools of the same cluster, by the provider ID that this pool names, too."""
+    """Older pools of the same cluster that list the same provider ID, by provider ID."""
     younger_pools: Mapping[str, str] = field(default_factory=dict)
-    """Keys of younger ones, likewise."""
+    """Younger pools, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptProviderObject:
-    """Make the pool the controller of a provider's object, and label it."""
+    """Make the pool the controller owner of a provider's object, and label the object."""
 
     external: ProviderObject
     owners: tuple[OwnerReference, ...]
@@ -364,7 +356,7 @@ class DeleteProviderObject:
 
 @dataclass(frozen=True, slots=True)
 class ApplyMachine:
-    """Make a Machine, or make it as it should be."""
+    """Create or update a Machine by server-side apply."""
 
     name: str
     body: Mapping[str, Any]
@@ -372,7 +364,7 @@ class ApplyMachine:
 
 @dataclass(frozen=True, slots=True)
 class SetMachineUpToDate:
-    """Say on a Machine whether it is up to date."""
+    """Set the condition UpToDate of a Machine."""
 
     name: str
     condition: Condition
@@ -380,12 +372,12 @@ class SetMachineUpToDate:
 
 @dataclass(frozen=True, slots=True)
 class PatchNode:
-    """Say on a Node whose it is, and take the taint away that was to wait for that."""
+    """Annotate a Node with its owner, and remove the uninitialized taint."""
 
     node: Node
     annotations: Mapping[str, str]
     taints: tuple[Taint, ...] | None
-    """None: they stay as they are."""
+    """New taints; None leaves them unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,29 +395,29 @@ MachinePoolStep = (
 
 @dataclass(frozen=True, slots=True)
 class MachinePoolPlan:
-    """What is to be done, and what the pool should then be."""
+    """Steps for one MachinePool, and its desired state."""
 
     pool: MachinePool
-    """As it should be. Written after the steps."""
+    """The desired pool, written after the steps."""
     steps: tuple[MachinePoolStep, ...] = ()
     events: tuple[Event, ...] = ()
     failures: tuple[str, ...] = field(default=())
-    """What stands in the way, in words: the pool is looked at again, and later each time."""
+    """Failures that are retried with backoff."""
     requeue_after_s: float | None = None
-    """When to look again in any case."""
+    """Requeue after this time even without a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachinePoolSettings:
-    """What may be done otherwise."""
+    """Settings of the MachinePool controller."""
 
     rotate_bootstrap_secret: bool = False
-    """Copy the bootstrap config's data secret name whenever it changes, over any that is there, as Cluster API's own
-    controller does. By default it is copied into an empty field only: a name that a user set stays."""
+    """Copy the bootstrap config's data secret name whenever it changes, also over a name set by a user, as Cluster
+    API's own controller does. By default it is copied into an empty field only."""
     allow_insecure_kubeconfigs: bool = False
-    """Let kubeconfigs in Secrets name servers without TLS, servers that are not verified, proxies, and loopback,
-    link-local and metadata addresses."""
+    """Accept kubeconfigs without TLS or verification, with proxies, or with loopback, link-local or metadata
+    addresses."""
     resync_s: float = 600.0
-    """Every pool is looked at this often, even if nothing seems to have changed."""
+    """Period after which each pool is reconciled without a change."""
     grace_s: float = 10.0
-    """A workload cluster that does not answer counts as unreachable after this long."""
+    """Time without response after which a workload cluster is unreachable."""

@@ -32,21 +32,21 @@ from windlass.controllers.machine_pool.model import (
 
 
 def controller_reference(pool: MachinePool) -> OwnerReference:
-    """The reference by which an object says that the pool controls it."""
+    """The controller owner reference to the pool."""
     return OwnerReference(
         pool.api_version, "MachinePool", pool.name, pool.uid, controller=True, block_owner_deletion=True
     )
 
 
 def set_cluster_owner(pool: MachinePool, cluster: Cluster) -> MachinePool:
-    """The pool as one that belongs to its cluster."""
+    """The pool with its Cluster as owner and its cluster label."""
     owner = OwnerReference(pool.api_version, "Cluster", cluster.name, cluster.uid)
     labels = {**pool.labels, model.CLUSTER_NAME_LABEL: pool.cluster_name}
     return dataclasses.replace(pool, owners=upsert_owner(pool.owners, owner), labels=labels)
 
 
 def plan_adoption(pool: MachinePool, external: ProviderObject) -> AdoptProviderObject | None:
-    """What it takes for a provider's object to belong to the pool; None if it does already."""
+    """The step that makes the pool the controller of a provider's object; None if it already is."""
     owners = upsert_owner(external.owners, controller_reference(pool))
     labels = {} if external.labels.get(model.CLUSTER_NAME_LABEL) == pool.cluster_name else _cluster_label(pool)
     if owners == external.owners and not labels:
@@ -55,16 +55,16 @@ def plan_adoption(pool: MachinePool, external: ProviderObject) -> AdoptProviderO
 
 
 def find_other_controller(pool: MachinePool, external: ProviderObject) -> OwnerReference | None:
-    """Another object that controls a provider's object."""
+    """Another controller owner of a provider's object."""
     own = controller_reference(pool)
     return next((owner for owner in external.owners if owner.controller and not owner.is_same_object(own)), None)
 
 
-def upsert_owner(owners: tuple[OwnerReference, ...], wanted: OwnerReference) -> tuple[OwnerReference, ...]:
-    """The owners with this one in the place of one of its name, or behind the others."""
-    if any(owner.is_same_object(wanted) for owner in owners):
-        return tuple(wanted if owner.is_same_object(wanted) else owner for owner in owners)
-    return (*owners, wanted)
+def upsert_owner(owners: tuple[OwnerReference, ...], desired: OwnerReference) -> tuple[OwnerReference, ...]:
+    """The owners with this one added, or replaced if one of the same name exists."""
+    if any(owner.is_same_object(desired) for owner in owners):
+        return tuple(desired if owner.is_same_object(desired) else owner for owner in owners)
+    return (*owners, desired)
 
 
 def _cluster_label(pool: MachinePool) -> dict[str, str]:
@@ -77,7 +77,7 @@ NOT_UP_TO_DATE = Condition("UpToDate", "False", "NotUpToDate", "Machine is being
 
 
 def is_machine_of(pool: MachinePool, machine: Machine) -> bool:
-    """Whether the pool may count a Machine with its labels: not if another owner controls it."""
+    """True if a Machine with the pool's labels belongs to the pool: no other controller owns it."""
     controller = next((owner for owner in machine.owners if owner.controller), None)
     return controller is None or controller.uid == pool.uid
 
@@ -85,7 +85,7 @@ def is_machine_of(pool: MachinePool, machine: Machine) -> bool:
 def plan_machines(
     pool: MachinePool, infra_machines: Iterable[InfraMachine], machines: Iterable[Machine], nodes: Mapping[str, Node]
 ) -> list[ApplyMachine]:
-    """What it takes for every infrastructure machine to have a Machine as it should be."""
+    """Steps that create or update a Machine for each infrastructure machine."""
     existing = {machine.infrastructure_name: machine for machine in machines}
     steps = []
     for infra in infra_machines:
@@ -94,9 +94,9 @@ def plan_machines(
             continue
         node = nodes.get(infra.provider_id)
         version = (node.kubelet_version if node else "") or (machine.version if machine else "")
-        wanted = _build_machine(pool, infra, machine, version)
-        if machine is None or _machine_differs(machine, wanted, version):
-            steps.append(ApplyMachine(wanted["metadata"]["name"], wanted))
+        desired = _build_machine(pool, infra, machine, version)
+        if machine is None or _machine_differs(machine, desired, version):
+            steps.append(ApplyMachine(desired["metadata"]["name"], desired))
     return steps
 
 
@@ -134,8 +134,8 @@ def _build_infrastructure_ref(pool: MachinePool, infra: InfraMachine) -> dict[st
     return {"apiGroup": infra.reference.group, **reference}
 
 
-def _machine_differs(machine: Machine, wanted: Mapping[str, Any], version: str) -> bool:
-    metadata = wanted["metadata"]
+def _machine_differs(machine: Machine, desired: Mapping[str, Any], version: str) -> bool:
+    metadata = desired["metadata"]
     labels, annotations = metadata["labels"], metadata.get("annotations", {})
     owned = {("labels", key) for key in labels} | {("annotations", key) for key in annotations}
     return (
@@ -148,31 +148,31 @@ def _machine_differs(machine: Machine, wanted: Mapping[str, Any], version: str) 
 
 
 def plan_up_to_date_conditions(machines: Iterable[Machine]) -> list[SetMachineUpToDate]:
-    """Say on every Machine whether it is up to date: as long as nobody deletes it, it is."""
+    """Steps that set UpToDate of all Machines: True unless a Machine is being deleted."""
     return [
-        SetMachineUpToDate(machine.name, wanted)
+        SetMachineUpToDate(machine.name, desired)
         for machine in machines
-        if not _has_condition(machine, wanted := _up_to_date_condition(machine))
+        if not _has_condition(machine, desired := _up_to_date_condition(machine))
     ]
 
 
 def with_up_to_date_conditions(machines: Iterable[Machine]) -> list[Machine]:
-    """The Machines as they will be once they are marked."""
+    """The Machines with the planned conditions."""
     return [dataclasses.replace(machine, up_to_date=_up_to_date_condition(machine)) for machine in machines]
 
 
 def _up_to_date_condition(machine: Machine) -> Condition:
-    wanted = NOT_UP_TO_DATE if machine.is_deleting else UP_TO_DATE
-    return dataclasses.replace(wanted, observed_generation=machine.generation)
+    desired = NOT_UP_TO_DATE if machine.is_deleting else UP_TO_DATE
+    return dataclasses.replace(desired, observed_generation=machine.generation)
 
 
-def _has_condition(machine: Machine, wanted: Condition) -> bool:
-    said = machine.up_to_date
-    return said is not None and dataclasses.replace(said, last_transition_time="") == wanted
+def _has_condition(machine: Machine, desired: Condition) -> bool:
+    condition = machine.up_to_date
+    return condition is not None and dataclasses.replace(condition, last_transition_time="") == desired
 
 
 def count_versions(found: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    """How many there are of each version, lowest version first; those that say none are left out."""
+    """Counts by version, lowest version first; objects without version are left out."""
     counted = Counter(version for version in found if version)
     return tuple(sorted(counted.items(), key=lambda item: _version_precedence(item[0])))
 
@@ -185,14 +185,14 @@ def _version_precedence(version: str) -> tuple[list[int], str]:
 
 @dataclass(frozen=True, slots=True)
 class NodeSummary:
-    """The Nodes behind provider IDs."""
+    """The Nodes of the pool's provider IDs."""
 
     found: tuple[Node, ...] = ()
-    """In the order of the IDs."""
+    """In the order of the provider IDs."""
     ready: int = 0
     available: int = 0
     next_available_s: float | None = None
-    """When the next one will have been ready for long enough, if one is on its way there."""
+    """When the next ready Node becomes available; None if no Node is waiting for it."""
 
     @property
     def refs(self) -> tuple[NodeRef, ...]:
@@ -200,7 +200,7 @@ class NodeSummary:
 
 
 def index_by_provider_id(nodes: Iterable[Node]) -> dict[str, Node]:
-    """Of several Nodes with one provider ID the one that is ready counts, otherwise the first by name."""
+    """Nodes by provider ID. Of several with one ID the ready one counts, otherwise the first by name."""
     found: dict[str, Node] = {}
     for node in sorted(nodes, key=lambda node: (not node.is_ready, node.name)):
         if node.provider_id:
@@ -209,18 +209,18 @@ def index_by_provider_id(nodes: Iterable[Node]) -> dict[str, Node]:
 
 
 def find_shared_provider_ids(nodes: Iterable[Node]) -> dict[str, list[str]]:
-    """Provider IDs that several Nodes have, and the names of those."""
+    """Provider IDs of several Nodes, with the names of those Nodes."""
     owners: dict[str, list[str]] = {}
     for node in nodes:
         if node.provider_id:
             owners.setdefault(node.provider_id, []).append(node.name)
-    return {each: sorted(found) for each, found in owners.items() if len(found) > 1}
+    return {item: sorted(found) for item, found in owners.items() if len(found) > 1}
 
 
 def summarize_nodes(
     provider_ids: Iterable[str], nodes: Mapping[str, Node], min_ready_s: float, now_s: float
 ) -> NodeSummary:
-    found = [nodes[each] for each in provider_ids if each in nodes]
+    found = [nodes[item] for item in provider_ids if item in nodes]
     ready = [node for node in found if node.is_ready]
     due_s = [_available_at_s(node, min_ready_s) for node in ready]
     later_s = [due for due in due_s if due is not None and due > now_s]
@@ -229,23 +229,23 @@ def summarize_nodes(
 
 
 def _available_at_s(node: Node, min_ready_s: float) -> float | None:
-    """None: it does not say since when it is ready."""
+    """When a Node becomes available; None if its Ready condition has no transition time."""
     if min_ready_s <= 0:
         return 0.0
     return None if node.ready_since_s is None else node.ready_since_s + min_ready_s
 
 
-def plan_node_patches(pool: MachinePool, found: Iterable[Node]) -> list[PatchNode]:
-    """Say on every Node of the pool whose it is; the taint that waited for this goes."""
-    wanted = {
+def plan_node_patches(pool: MachinePool, nodes: Iterable[Node]) -> list[PatchNode]:
+    """Steps that annotate the pool's Nodes and remove the uninitialized taint."""
+    desired = {
         model.CLUSTER_NAME_ANNOTATION: pool.cluster_name,
         model.CLUSTER_NAMESPACE_ANNOTATION: pool.namespace,
         model.OWNER_KIND_ANNOTATION: "MachinePool",
         model.OWNER_NAME_ANNOTATION: pool.name,
     }
     patches = []
-    for node in found:
-        annotations = {key: value for key, value in wanted.items() if node.annotations.get(key) != value}
+    for node in nodes:
+        annotations = {key: value for key, value in desired.items() if node.annotations.get(key) != value}
         kept = tuple(taint for taint in node.taints if taint.key != model.UNINITIALIZED_TAINT)
         if annotations or kept != node.taints:
             patches.append(PatchNode(node, annotations, kept if kept != node.taints else None))
@@ -253,24 +253,24 @@ def plan_node_patches(pool: MachinePool, found: Iterable[Node]) -> list[PatchNod
 
 
 def plan_node_retirements(
-    seen: ObservedMachinePool, nodes: Iterable[Node], provider_ids: Iterable[str]
+    observed: ObservedMachinePool, nodes: Iterable[Node], provider_ids: Iterable[str]
 ) -> list[DeleteNode]:
-    """Nodes that the pool refers to and whose instances have left it."""
+    """Steps that delete Nodes in nodeRefs whose instance has left the pool."""
     kept = set(provider_ids)
     return [
         DeleteNode(node.name, node.uid)
-        for node in _referenced_nodes(seen.pool, nodes)
-        if node.provider_id and node.provider_id not in kept and _is_deletable(seen, node)
+        for node in _referenced_nodes(observed.pool, nodes)
+        if node.provider_id and node.provider_id not in kept and _is_deletable(observed, node)
     ]
 
 
-def plan_node_deletions(seen: ObservedMachinePool, nodes: Iterable[Node]) -> list[DeleteNode]:
-    """All Nodes of a pool that goes: those it refers to, and those that came since with an ID it names."""
+def plan_node_deletions(observed: ObservedMachinePool, nodes: Iterable[Node]) -> list[DeleteNode]:
+    """Steps that delete all Nodes of a deleted pool: those in nodeRefs and those of its provider IDs."""
     nodes = list(nodes)
-    referred = {node.name: node for node in _referenced_nodes(seen.pool, nodes)}
-    listed = {node.name: node for node in nodes if node.provider_id in set(seen.pool.provider_ids)}
+    referred = {node.name: node for node in _referenced_nodes(observed.pool, nodes)}
+    listed = {node.name: node for node in nodes if node.provider_id in set(observed.pool.provider_ids)}
     gone = {**referred, **listed}
-    return [DeleteNode(node.name, node.uid) for node in gone.values() if _is_deletable(seen, node)]
+    return [DeleteNode(node.name, node.uid) for node in gone.values() if _is_deletable(observed, node)]
 
 
 def _referenced_nodes(pool: MachinePool, nodes: Iterable[Node]) -> list[Node]:
@@ -278,8 +278,10 @@ def _referenced_nodes(pool: MachinePool, nodes: Iterable[Node]) -> list[Node]:
     return [node for node in nodes if node.name in refs and refs[node.name] in ("", node.uid)]
 
 
-def _is_deletable(seen: ObservedMachinePool, node: Node) -> bool:
-    """Nobody else names it, and it is not on its way out already."""
+def _is_deletable(observed: ObservedMachinePool, node: Node) -> bool:
+    """True if no other pool lists the Node and it is not being deleted already."""
     return (
-        not node.is_deleting and node.provider_id not in seen.older_pools and node.provider_id not in seen.younger_pools
+        not node.is_deleting
+        and node.provider_id not in observed.older_pools
+        and node.provider_id not in observed.younger_pools
     )

@@ -35,37 +35,39 @@ from windlass.controllers.machine_pool.model import (
 from windlass.kube import time_formats
 
 _NOT_ALL_READY_REQUEUE_S = 30.0
-"""Nodes are watched; this is for one that goes unnoticed."""
+"""Requeue while Nodes are not ready. Nodes are watched; this covers a missed update."""
 
 NORMAL, WARNING = "Normal", "Warning"
 
 
-def reconcile_machine_pool(seen: ObservedMachinePool, settings: MachinePoolSettings, now_s: float) -> MachinePoolPlan:
-    """What is to be done about a pool at this moment."""
-    pool = seen.pool
+def reconcile_machine_pool(
+    observed: ObservedMachinePool, settings: MachinePoolSettings, now_s: float
+) -> MachinePoolPlan:
+    """The plan for a pool at this moment."""
+    pool = observed.pool
     if pool.is_deleting and model.FINALIZER not in pool.finalizers:
         return MachinePoolPlan(pool)
-    if seen.cluster is None:
-        return _reconcile_without_cluster(seen, now_s)
+    if observed.cluster is None:
+        return _reconcile_without_cluster(observed, now_s)
     if model.FINALIZER not in pool.finalizers:
         return MachinePoolPlan(dataclasses.replace(pool, finalizers=(*pool.finalizers, model.FINALIZER)))
-    pool = _set_paused_condition(pool, seen.cluster, now_s)
-    if is_paused(pool, seen.cluster):
+    pool = _set_paused_condition(pool, observed.cluster, now_s)
+    if is_paused(pool, observed.cluster):
         return MachinePoolPlan(pool)
-    seen = dataclasses.replace(seen, pool=owned_objects.set_cluster_owner(pool, seen.cluster))
-    return _reconcile_delete(seen, now_s) if pool.is_deleting else _reconcile_normal(seen, settings, now_s)
+    observed = dataclasses.replace(observed, pool=owned_objects.set_cluster_owner(pool, observed.cluster))
+    return _reconcile_delete(observed, now_s) if pool.is_deleting else _reconcile_normal(observed, settings, now_s)
 
 
 def is_paused(pool: MachinePool, cluster: Cluster) -> bool:
-    """The annotation counts with any value, `false` as well."""
+    """True if the Cluster is paused, or if the pool has the paused annotation, with any value."""
     return cluster.is_paused or model.PAUSED_ANNOTATION in pool.annotations
 
 
-def _reconcile_without_cluster(seen: ObservedMachinePool, now_s: float) -> MachinePoolPlan:
-    if seen.pool.is_deleting:
-        return _reconcile_delete(seen, now_s)
-    missing = f"Cluster {seen.pool.namespace}/{seen.pool.cluster_name} not found"
-    return MachinePoolPlan(seen.pool, events=(Event(WARNING, "ClusterMissing", missing),), failures=(missing,))
+def _reconcile_without_cluster(observed: ObservedMachinePool, now_s: float) -> MachinePoolPlan:
+    if observed.pool.is_deleting:
+        return _reconcile_delete(observed, now_s)
+    missing = f"Cluster {observed.pool.namespace}/{observed.pool.cluster_name} not found"
+    return MachinePoolPlan(observed.pool, events=(Event(WARNING, "ClusterMissing", missing),), failures=(missing,))
 
 
 def _set_paused_condition(pool: MachinePool, cluster: Cluster, now_s: float) -> MachinePool:
@@ -80,18 +82,18 @@ def _set_paused_condition(pool: MachinePool, cluster: Cluster, now_s: float) -> 
     )
 
 
-# A pool that goes
+# Deletion
 
 
-def _reconcile_delete(seen: ObservedMachinePool, now_s: float) -> MachinePoolPlan:
-    verdict = reconcile_deletion(seen, now_s)
-    pool = _with_status(seen.pool, phase=model.DELETING)
+def _reconcile_delete(observed: ObservedMachinePool, now_s: float) -> MachinePoolPlan:
+    verdict = reconcile_deletion(observed, now_s)
+    pool = _with_status(observed.pool, phase=model.DELETING)
     events: tuple[Event, ...] = ()
     if verdict.abandoned_nodes:
         message = f"nodes are left behind: {', '.join(verdict.abandoned_nodes)}"
         events = (Event(WARNING, "NodeDeletionGivenUp", message),)
     if verdict.is_done:
-        left = tuple(each for each in pool.finalizers if each != model.FINALIZER)
+        left = tuple(item for item in pool.finalizers if item != model.FINALIZER)
         return MachinePoolPlan(dataclasses.replace(pool, finalizers=left), verdict.steps, events)
     failures = (verdict.problem,) if verdict.problem else ()
     return MachinePoolPlan(
@@ -99,37 +101,37 @@ def _reconcile_delete(seen: ObservedMachinePool, now_s: float) -> MachinePoolPla
     )
 
 
-# A pool that stays
+# Normal reconcile
 
 
-def _reconcile_normal(seen: ObservedMachinePool, settings: MachinePoolSettings, now_s: float) -> MachinePoolPlan:
+def _reconcile_normal(observed: ObservedMachinePool, settings: MachinePoolSettings, now_s: float) -> MachinePoolPlan:
     now = time_formats.format_time(now_s)
-    before = seen.pool
-    boot = conditions.reconcile_bootstrap(before, seen.bootstrap, rotate=settings.rotate_bootstrap_secret)
-    infra = _reconcile_infrastructure_ref(seen)
+    before = observed.pool
+    boot = conditions.reconcile_bootstrap(before, observed.bootstrap, rotate=settings.rotate_bootstrap_secret)
+    infra = _reconcile_infrastructure_ref(observed)
     pool = _copy_provider_status(before, boot, infra, now)
-    pool = _set_failure(pool, seen, infra)
-    counted, machine_steps, node_steps = _reconcile_machines_and_nodes(dataclasses.replace(seen, pool=pool), now_s)
+    pool = _set_failure(pool, observed, infra)
+    counted, machine_steps, node_steps = _reconcile_machines_and_nodes(dataclasses.replace(observed, pool=pool), now_s)
     pool = _set_node_counts(pool, before, counted, now)
-    pool = _set_replica_counters(pool, seen)
-    found = conditions.find_input_problems(seen, infra)
-    pool, complaint = _set_inputs_valid_condition(pool, found, now)
-    failures = tuple(filter(None, (boot.problem, infra.problem, _unreachable_message(seen))))
+    pool = _set_replica_counters(pool, observed)
+    input_problems = conditions.find_input_problems(observed, infra)
+    pool, complaint = _set_inputs_valid_condition(pool, input_problems, now)
+    failures = tuple(filter(None, (boot.problem, infra.problem, _unreachable_message(observed))))
     pool = _set_observed_generation(_set_phase_and_ready(pool, now), failures)
-    steps: tuple[MachinePoolStep, ...] = (*_plan_adoptions(seen, pool), *machine_steps, *node_steps)
+    steps: tuple[MachinePoolStep, ...] = (*_plan_adoptions(observed, pool), *machine_steps, *node_steps)
     events = (*_node_refs_events(before, pool), *complaint, *_failure_events(before, pool))
     return MachinePoolPlan(pool, steps, events, failures, _requeue_after_s(pool, counted, now_s))
 
 
-def _reconcile_infrastructure_ref(seen: ObservedMachinePool) -> conditions.InfrastructureResult:
-    if seen.infrastructure is None:
-        status = seen.pool.status
+def _reconcile_infrastructure_ref(observed: ObservedMachinePool) -> conditions.InfrastructureResult:
+    if observed.infrastructure is None:
+        status = observed.pool.status
         problem = "infrastructure: spec.template.spec.infrastructureRef is not set"
         verdict = conditions.InfrastructureResult(
-            status.infrastructure_provisioned, seen.pool.provider_ids, status.replicas
+            status.infrastructure_provisioned, observed.pool.provider_ids, status.replicas
         )
         return dataclasses.replace(verdict, problem=problem)
-    return conditions.reconcile_infrastructure(seen.pool, seen.infrastructure)
+    return conditions.reconcile_infrastructure(observed.pool, observed.infrastructure)
 
 
 def _copy_provider_status(
@@ -148,10 +150,12 @@ def _copy_provider_status(
     return dataclasses.replace(pool, data_secret_name=boot.data_secret_name, provider_ids=infra.provider_ids)
 
 
-def _set_failure(pool: MachinePool, seen: ObservedMachinePool, infra: conditions.InfrastructureResult) -> MachinePool:
-    """A failure that a provider reports is the pool's own, and stays: nobody takes it back but who makes it anew."""
+def _set_failure(
+    pool: MachinePool, observed: ObservedMachinePool, infra: conditions.InfrastructureResult
+) -> MachinePool:
+    """Copy a provider's terminal failure. It is never cleared: the pool must be recreated."""
     reason, message = infra.failure
-    for external in (seen.bootstrap, seen.infrastructure):
+    for external in (observed.bootstrap, observed.infrastructure):
         if isinstance(external, ProviderObject) and not (reason or message):
             reason, message = api_types.read_failure(external.status)
             where = f"{external.reference.kind} {pool.namespace}/{external.reference.name}"
@@ -164,26 +168,26 @@ def _set_failure(pool: MachinePool, seen: ObservedMachinePool, infra: conditions
 
 
 def _reconcile_machines_and_nodes(
-    seen: ObservedMachinePool, now_s: float
+    observed: ObservedMachinePool, now_s: float
 ) -> tuple[owned_objects.NodeSummary | None, list[MachinePoolStep], list[MachinePoolStep]]:
-    """What was counted (None: nobody could be asked), and what is to be done about Machines and about Nodes."""
-    pool = seen.pool
-    reachable = () if isinstance(seen.nodes, UnreachableCluster) else seen.nodes
+    """Node counts (None if the workload cluster is unreachable), and steps for Machines and Nodes."""
+    pool = observed.pool
+    reachable = () if isinstance(observed.nodes, UnreachableCluster) else observed.nodes
     known = owned_objects.index_by_provider_id(reachable)
-    own = [machine for machine in seen.machines if owned_objects.is_machine_of(pool, machine)]
+    own = [machine for machine in observed.machines if owned_objects.is_machine_of(pool, machine)]
     steps: list[MachinePoolStep] = [
-        *owned_objects.plan_machines(pool, seen.infra_machines, own, known),
+        *owned_objects.plan_machines(pool, observed.infra_machines, own, known),
         *owned_objects.plan_up_to_date_conditions(own),
     ]
-    if isinstance(seen.nodes, UnreachableCluster):
+    if isinstance(observed.nodes, UnreachableCluster):
         return None, steps, []
-    listed = [each for each in pool.provider_ids if each not in seen.older_pools]
+    listed = [item for item in pool.provider_ids if item not in observed.older_pools]
     counted = owned_objects.summarize_nodes(listed, known, pool.min_ready_s, now_s)
     return (
         counted,
         steps,
         [
-            *owned_objects.plan_node_retirements(seen, reachable, pool.provider_ids),
+            *owned_objects.plan_node_retirements(observed, reachable, pool.provider_ids),
             *owned_objects.plan_node_patches(pool, counted.found),
         ],
     )
@@ -200,7 +204,7 @@ def _set_node_counts(
 
 
 def _set_replicas_ready_condition(pool: MachinePool, before: MachinePool, now: str) -> MachinePool:
-    """While there is nothing yet that could be ready, what was said before stays."""
+    """Set ReplicasReady; unchanged while the pool has no Nodes."""
     status = pool.status
     if (status.replicas or 0) == status.nodes.ready == len(status.node_refs):
         condition = conditions.true_condition(model.REPLICAS_READY)
@@ -211,18 +215,18 @@ def _set_replicas_ready_condition(pool: MachinePool, before: MachinePool, now: s
     return _with_status(pool, old_conditions=conditions.set_v1beta1_condition(status.old_conditions, condition, now))
 
 
-def _set_replica_counters(pool: MachinePool, seen: ObservedMachinePool) -> MachinePool:
-    """The counters of v1beta2: of the Machines, where there are some, otherwise what the infrastructure says."""
-    if not isinstance(seen.infrastructure, ProviderObject):
+def _set_replica_counters(pool: MachinePool, observed: ObservedMachinePool) -> MachinePool:
+    """v1beta2 counters: from Machines if the pool has them, otherwise from the infrastructure."""
+    if not isinstance(observed.infrastructure, ProviderObject):
         return pool
-    if api_types.read_machine_kind(seen.infrastructure.status):
+    if api_types.read_machine_kind(observed.infrastructure.status):
         own = owned_objects.with_up_to_date_conditions(
-            machine for machine in seen.machines if owned_objects.is_machine_of(pool, machine)
+            machine for machine in observed.machines if owned_objects.is_machine_of(pool, machine)
         )
         return set_counters_from_machines(pool, own)
     versions: tuple[tuple[str, int], ...] = ()
-    if not isinstance(seen.nodes, UnreachableCluster):
-        by_name = {node.name: node.kubelet_version for node in seen.nodes}
+    if not isinstance(observed.nodes, UnreachableCluster):
+        by_name = {node.name: node.kubelet_version for node in observed.nodes}
         versions = owned_objects.count_versions(by_name.get(ref.name, "") for ref in pool.status.node_refs)
     return set_counters_from_infrastructure(pool, versions)
 
@@ -251,16 +255,22 @@ def set_counters_from_machines(pool: MachinePool, own: list[Machine]) -> Machine
 
 
 def _set_inputs_valid_condition(
-    pool: MachinePool, found: list[conditions.InputProblem], now: str
+    pool: MachinePool, input_problems: list[conditions.InputProblem], now: str
 ) -> tuple[MachinePool, list[Event]]:
-    """A condition that says what is wrong, as long as something is; and an event for each trouble that is new."""
+    """Set InputsValid while there are problems, with an event for each new one."""
     before = conditions.find_condition(pool.status.conditions, model.INPUTS_VALID)
-    if not found:
+    if not input_problems:
         return _with_status(pool, conditions=conditions.drop_condition(pool.status.conditions, model.INPUTS_VALID)), []
-    message = "; ".join(trouble.message for trouble in found)
-    condition = Condition(model.INPUTS_VALID, "False", found[0].reason, message, observed_generation=pool.generation)
-    said = before.message if before else ""
-    events = [Event(WARNING, each.reason, each.message) for each in found if each.message not in said]
+    message = "; ".join(trouble.message for trouble in input_problems)
+    condition = Condition(
+        model.INPUTS_VALID, "False", input_problems[0].reason, message, observed_generation=pool.generation
+    )
+    old_message = before.message if before else ""
+    events = [
+        Event(WARNING, input_problem.reason, input_problem.message)
+        for input_problem in input_problems
+        if input_problem.message not in old_message
+    ]
     return _with_status(pool, conditions=conditions.set_condition(pool.status.conditions, condition, now)), events
 
 
@@ -272,30 +282,30 @@ def _set_phase_and_ready(pool: MachinePool, now: str) -> MachinePool:
     return _with_status(pool, old_conditions=conditions.set_v1beta1_condition(pool.status.old_conditions, ready, now))
 
 
-def _plan_adoptions(seen: ObservedMachinePool, pool: MachinePool) -> list[MachinePoolStep]:
-    """What someone else controls is left alone."""
+def _plan_adoptions(observed: ObservedMachinePool, pool: MachinePool) -> list[MachinePoolStep]:
+    """Plan adoption of provider objects. Objects controlled by another owner are skipped."""
     return [
         step
-        for external in (seen.bootstrap, seen.infrastructure)
+        for external in (observed.bootstrap, observed.infrastructure)
         if isinstance(external, ProviderObject) and owned_objects.find_other_controller(pool, external) is None
         if (step := owned_objects.plan_adoption(pool, external)) is not None
     ]
 
 
-def _unreachable_message(seen: ObservedMachinePool) -> str:
-    return f"nodes: {seen.nodes.message}" if isinstance(seen.nodes, UnreachableCluster) else ""
+def _unreachable_message(observed: ObservedMachinePool) -> str:
+    return f"nodes: {observed.nodes.message}" if isinstance(observed.nodes, UnreachableCluster) else ""
 
 
 def _node_refs_events(before: MachinePool, pool: MachinePool) -> list[Event]:
     refs = pool.status.node_refs
     if refs == before.status.node_refs:
         return []
-    # Cluster API's own controller prints its objects like this, and people search for it.
-    told = " ".join(
+    # The object format of Cluster API's own controller.
+    names = " ".join(
         f"{{Kind:Node Namespace: Name:{ref.name} UID:{ref.uid} APIVersion:v1 ResourceVersion: FieldPath:}}"
         for ref in refs
     )
-    return [Event(NORMAL, "SuccessfulSetNodeRefs", f"[{told}]")]
+    return [Event(NORMAL, "SuccessfulSetNodeRefs", f"[{names}]")]
 
 
 def _failure_events(before: MachinePool, pool: MachinePool) -> list[Event]:
@@ -322,41 +332,49 @@ def _with_status(pool: MachinePool, **changes: object) -> MachinePool:
 
 
 _DELETION_REQUEUE_S = 5.0
-"""Deletions are watched; this is for one that goes unnoticed."""
+"""Requeue while objects are being deleted. Deletions are watched; this covers a missed update."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionResult:
-    """How far a deletion is."""
+    """Progress of a deletion."""
 
     steps: tuple[DeleteProviderObject | DeleteNode, ...] = ()
     is_done: bool = False
-    """Nothing is left that would have to go before the pool."""
+    """True if no dependent object is left."""
     problem: str = ""
     abandoned_nodes: tuple[str, ...] = ()
-    """Nodes that are given up, because their time is over."""
+    """Nodes that are not deleted because nodeDeletionTimeout has passed."""
     requeue_after_s: float | None = None
 
 
-def reconcile_deletion(seen: ObservedMachinePool, now_s: float) -> DeletionResult:
-    externals = [each for each in (seen.bootstrap, seen.infrastructure) if isinstance(each, ProviderObject)]
+def reconcile_deletion(observed: ObservedMachinePool, now_s: float) -> DeletionResult:
+    externals = [item for item in (observed.bootstrap, observed.infrastructure) if isinstance(item, ProviderObject)]
     unknown = [
-        each for each in (seen.bootstrap, seen.infrastructure) if isinstance(each, MissingObject) and each.unlabelled
+        entry
+        for entry in (observed.bootstrap, observed.infrastructure)
+        if isinstance(entry, MissingObject) and entry.unlabelled
     ]
     if unknown:
-        return DeletionResult(problem=describe_missing(unknown[0], seen.pool))
+        return DeletionResult(problem=describe_missing(unknown[0], observed.pool))
     if externals:
-        return DeletionResult(tuple(DeleteProviderObject(each) for each in externals if not each.is_deleting))
-    return _reconcile_node_deletion(seen, now_s)
+        return DeletionResult(
+            tuple(
+                DeleteProviderObject(provider_object)
+                for provider_object in externals
+                if not provider_object.is_deleting
+            )
+        )
+    return _reconcile_node_deletion(observed, now_s)
 
 
-def _reconcile_node_deletion(seen: ObservedMachinePool, now_s: float) -> DeletionResult:
-    pool = seen.pool
-    if not (pool.status.node_refs or pool.provider_ids) or seen.cluster is None:
+def _reconcile_node_deletion(observed: ObservedMachinePool, now_s: float) -> DeletionResult:
+    pool = observed.pool
+    if not (pool.status.node_refs or pool.provider_ids) or observed.cluster is None:
         return DeletionResult(is_done=True)
-    if isinstance(seen.nodes, UnreachableCluster):
-        return _reconcile_unreachable_cluster(seen, seen.nodes, now_s)
-    steps = owned_objects.plan_node_deletions(seen, seen.nodes)
+    if isinstance(observed.nodes, UnreachableCluster):
+        return _reconcile_unreachable_cluster(observed, observed.nodes, now_s)
+    steps = owned_objects.plan_node_deletions(observed, observed.nodes)
     if not steps:
         return DeletionResult(is_done=True)
     if is_node_deletion_timed_out(pool, now_s):
@@ -365,12 +383,16 @@ def _reconcile_node_deletion(seen: ObservedMachinePool, now_s: float) -> Deletio
 
 
 def _reconcile_unreachable_cluster(
-    seen: ObservedMachinePool, unreachable: UnreachableCluster, now_s: float
+    observed: ObservedMachinePool, unreachable: UnreachableCluster, now_s: float
 ) -> DeletionResult:
-    pool = seen.pool
+    pool = observed.pool
     known = tuple(ref.name for ref in pool.status.node_refs)
-    # Without Nodes that it knows of a pool waits for nobody, and nobody is left to ask in a cluster that goes as well.
-    if not known or is_node_deletion_timed_out(pool, now_s) or (seen.cluster is not None and seen.cluster.is_deleting):
+    # Without known Nodes there is nothing to wait for; a workload cluster that is deleted as well is not asked.
+    if (
+        not known
+        or is_node_deletion_timed_out(pool, now_s)
+        or (observed.cluster is not None and observed.cluster.is_deleting)
+    ):
         return DeletionResult(is_done=True, abandoned_nodes=known)
     return DeletionResult(
         problem=f"nodes: {unreachable.message}", requeue_after_s=_deletion_requeue_after_s(pool, now_s)
@@ -378,7 +400,7 @@ def _reconcile_unreachable_cluster(
 
 
 def is_node_deletion_timed_out(pool: MachinePool, now_s: float) -> bool:
-    """Whether the time for deleting Nodes has passed. Zero, or none, never passes."""
+    """True if nodeDeletionTimeout has passed. 0 or None means no timeout."""
     ends_s = _node_deletion_deadline_s(pool)
     return ends_s is not None and ends_s < now_s
 

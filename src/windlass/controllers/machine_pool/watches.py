@@ -16,44 +16,52 @@ from windlass.kube.resources import Resource, Unstructured
 
 
 class MachinePoolWatches:
-    """What a controller of MachinePools knows."""
+    """Informers and indexes of the MachinePool controller."""
 
     def __init__(
         self,
-        site: controller_runtime.ControllerContext,
+        context: controller_runtime.ControllerContext,
         settings: MachinePoolSettings,
         desk: controller_runtime.ReconcileLoop,
         version: str,
         reach: cluster_cache.Dialer,
     ) -> None:
         self._queue = desk.queue
-        selection = request_builders.ListOptions(site.namespace)
+        selection = request_builders.ListOptions(context.namespace)
         follow = desk.informers.watch
         self.pools: store.Store[Unstructured] = follow(
-            site.api, api_types.machine_pool_resource(version), self._affected_keys, selection, _POOL_INDEXES
+            context.api, api_types.machine_pool_resource(version), self._affected_keys, selection, _POOL_INDEXES
         ).store
-        self._clusters = follow(site.api, api_types.cluster_resource(version), self._keys_by_cluster, selection).store
+        self._clusters = follow(
+            context.api, api_types.cluster_resource(version), self._keys_by_cluster, selection
+        ).store
         self._machines = follow(
-            site.api,
+            context.api,
             api_types.machine_resource(version),
             lambda found: [key for label in _machine_index_keys(found) for key in self.keys_by_label(label)],
-            request_builders.ListOptions(site.namespace, labels=model.POOL_NAME_LABEL),
+            request_builders.ListOptions(context.namespace, labels=model.POOL_NAME_LABEL),
             {"pool": _machine_index_keys},
         ).store
         self._definitions = follow(
-            site.api, api_types.CUSTOM_RESOURCE_DEFINITIONS, self._keys_by_kind, indexes={"kind": _kinds_of_definition}
+            context.api,
+            api_types.CUSTOM_RESOURCE_DEFINITIONS,
+            self._keys_by_kind,
+            indexes={"kind": _kinds_of_definition},
         ).store
-        secrets = request_builders.ListOptions(site.namespace, labels=model.CLUSTER_NAME_LABEL)
-        follow(site.api, api_types.SECRETS_METADATA, self._refresh_cluster, secrets, required=False)
-        self._provider_objects = ProviderObjects(site.api, desk.informers, self._definitions, selection, self)
+        secrets = request_builders.ListOptions(context.namespace, labels=model.CLUSTER_NAME_LABEL)
+        follow(context.api, api_types.SECRETS_METADATA, self._refresh_cluster, secrets, required=False)
+        self._provider_objects = ProviderObjects(context.api, desk.informers, self._definitions, selection, self)
         self._cluster_cache = cluster_cache.ClusterCache(
-            site.api, cluster_cache.fence_dialer(reach, site.fence), self, desk.informers.spawn, settings
+            context.api, cluster_cache.fence_dialer(reach, context.fence), self, desk.informers.spawn, settings
         )
 
-    # What is the case with a pool
+    # Facts of a pool
 
     def observe(self, pool: model.MachinePool) -> model.ObservedMachinePool | None:
-        """All that concerns a pool. None, or Waiting, if it is not known yet: the pool is woken once it is."""
+        """Facts for one reconcile; None or NotSynced while a watch or connection is not in sync.
+
+        The key is enqueued once it is.
+        """
         cluster = self._clusters.get(cluster_key(pool))
         bootstrap = self._provider_objects.find(pool.bootstrap_ref, pool.namespace)
         infrastructure = self._provider_objects.find(pool.infrastructure_ref, pool.namespace)
@@ -71,13 +79,13 @@ class MachinePoolWatches:
             infrastructure,
             nodes,
             infra_machines,
-            tuple(conversion.parse_machine(each) for each in self._machines.find("pool", machine_index_key(pool))),
+            tuple(conversion.parse_machine(item) for item in self._machines.find("pool", machine_index_key(pool))),
             rivals,
             claimed,
         )
 
     def workload_client(self, pool: model.MachinePool) -> client.Client | None:
-        """The client of a pool's workload cluster, if it can be reached."""
+        """The client of a pool's workload cluster; None if it is unreachable."""
         found = self._cluster_cache.connection_state(cluster_key(pool))
         return found.client if isinstance(found, cluster_cache.ConnectedCluster) else None
 
@@ -91,8 +99,8 @@ class MachinePoolWatches:
         if not isinstance(found, cluster_cache.ConnectedCluster):
             return found
         ids = dict.fromkeys((*pool.provider_ids, *_listed_provider_ids(infrastructure)))
-        ids |= dict.fromkeys(each.provider_id for each in infra_machines)
-        nodes = {node.meta.name: node for each in ids for node in found.nodes.find("provider_id", each)}
+        ids |= dict.fromkeys(infra_machine.provider_id for infra_machine in infra_machines)
+        nodes = {node.meta.name: node for item in ids for node in found.nodes.find("provider_id", item)}
         for ref in pool.status.node_refs:
             if ref.name not in nodes and (node := found.nodes.get(ref.name)) is not None:
                 nodes[ref.name] = node
@@ -103,38 +111,38 @@ class MachinePoolWatches:
     ) -> tuple[dict[str, str], dict[str, str]]:
         rivals: dict[str, str] = {}
         claimed: dict[str, str] = {}
-        for each in dict.fromkeys((*pool.provider_ids, *_listed_provider_ids(infrastructure))):
-            for other in self.pools.find("provider_id", f"{cluster_key(pool)} {each}"):
+        for item in dict.fromkeys((*pool.provider_ids, *_listed_provider_ids(infrastructure))):
+            for other in self.pools.find("provider_id", f"{cluster_key(pool)} {item}"):
                 metadata = other["metadata"]
                 if metadata.get("uid") != pool.uid:
                     older = _creation_key(other) < (pool.created_s, pool.key)
-                    (rivals if older else claimed)[each] = f"{metadata['namespace']}/{metadata['name']}"
-        return rivals, {each: key for each, key in claimed.items() if each not in rivals}
+                    (rivals if older else claimed)[item] = f"{metadata['namespace']}/{metadata['name']}"
+        return rivals, {entry: key for entry, key in claimed.items() if entry not in rivals}
 
     def drop_unused_clusters(self) -> None:
-        """Let go of clusters that no pool belongs to any more."""
+        """Disconnect from workload clusters without pools."""
         self._cluster_cache.retain(key for body in self.pools for key in _clusters_of_pool(body))
 
-    # Which pools something concerns
+    # Event handlers
 
     def _affected_keys(self, body: Unstructured) -> Iterable[str]:
-        """The pool itself, and those that name the same instances."""
+        """Keys of the pool and of the pools that list the same provider IDs."""
         metadata = body["metadata"]
         keys = [f"{metadata['namespace']}/{metadata['name']}"]
-        for each in _provider_ids_of_pool(body):
-            keys += self._keys("provider_id", each)
+        for item in _provider_ids_of_pool(body):
+            keys += self._keys("provider_id", item)
         return dict.fromkeys(keys)
 
     def _keys_by_cluster(self, body: Unstructured) -> Iterable[str]:
         metadata = body["metadata"]
         return self._keys("cluster", f"{metadata['namespace']}/{metadata['name']}")
 
-    def _keys_by_kind(self, found: api_types.CustomResourceDefinition) -> Iterable[str]:
-        return [key for kind in _kinds_of_definition(found) for key in self._keys("kind", kind)]
+    def _keys_by_kind(self, custom_resource_definition: api_types.CustomResourceDefinition) -> Iterable[str]:
+        return [key for kind in _kinds_of_definition(custom_resource_definition) for key in self._keys("kind", kind)]
 
-    def _refresh_cluster(self, found: api_types.PartialObjectMetadata) -> Iterable[str]:
-        key = found.meta.key.removesuffix("-kubeconfig")
-        if key != found.meta.key:
+    def _refresh_cluster(self, partial_object_metadata: api_types.PartialObjectMetadata) -> Iterable[str]:
+        key = partial_object_metadata.meta.key.removesuffix("-kubeconfig")
+        if key != partial_object_metadata.meta.key:
             self._cluster_cache.refresh(key)
         return ()
 
@@ -149,15 +157,15 @@ class MachinePoolWatches:
             self._queue.add(f"{body['metadata']['namespace']}/{body['metadata']['name']}")
 
     def enqueue_cluster(self, key: str) -> None:
-        for each in self._keys("cluster", key):
-            self._queue.add(each)
+        for item in self._keys("cluster", key):
+            self._queue.add(item)
 
     def enqueue_node(self, key: str, node: api_types.Node) -> None:
-        for each in self._keys("node", f"{key} {node.meta.name}"):
-            self._queue.add(each)
+        for item in self._keys("node", f"{key} {node.meta.name}"):
+            self._queue.add(item)
         if node.spec and node.spec.provider_id:
-            for each in self._keys("provider_id", f"{key} {node.spec.provider_id}"):
-                self._queue.add(each)
+            for item in self._keys("provider_id", f"{key} {node.spec.provider_id}"):
+                self._queue.add(item)
 
     def _keys(self, index: str, value: str) -> list[str]:
         return [f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in self.pools.find(index, value)]
@@ -178,7 +186,7 @@ def _creation_key(body: Unstructured) -> tuple[float, str]:
     ), f"{metadata['namespace']}/{metadata['name']}"
 
 
-# Under which a pool is found
+# Index functions
 
 
 def _clusters_of_pool(body: Unstructured) -> list[str]:
@@ -187,7 +195,7 @@ def _clusters_of_pool(body: Unstructured) -> list[str]:
 
 def _provider_ids_of_pool(body: Unstructured) -> list[str]:
     listed = dict.fromkeys((body.get("spec") or {}).get("providerIDList") or ())
-    return [f"{cluster} {each}" for cluster in _clusters_of_pool(body) for each in listed]
+    return [f"{cluster} {item}" for cluster in _clusters_of_pool(body) for item in listed]
 
 
 def _nodes_of_pool(body: Unstructured) -> list[str]:
@@ -196,13 +204,21 @@ def _nodes_of_pool(body: Unstructured) -> list[str]:
 
 
 def _references_of_pool(body: Unstructured) -> list[str]:
-    found = conversion.parse_references(body)
+    object_references = conversion.parse_references(body)
     namespace = body["metadata"]["namespace"]
-    return [f"{each.group}/{each.kind} {namespace}/{each.name}" for each in found]
+    return [
+        f"{object_reference.group}/{object_reference.kind} {namespace}/{object_reference.name}"
+        for object_reference in object_references
+    ]
 
 
 def _kinds_of_pool(body: Unstructured) -> list[str]:
-    return list(dict.fromkeys(f"{each.group}/{each.kind}" for each in conversion.parse_references(body)))
+    return list(
+        dict.fromkeys(
+            f"{object_reference.group}/{object_reference.kind}"
+            for object_reference in conversion.parse_references(body)
+        )
+    )
 
 
 def _labels_of_pool(body: Unstructured) -> list[str]:
@@ -211,8 +227,8 @@ def _labels_of_pool(body: Unstructured) -> list[str]:
     return [f"{metadata['namespace']} {cluster} {model.label_value(metadata['name'])}"]
 
 
-def _kinds_of_definition(found: api_types.CustomResourceDefinition) -> list[str]:
-    return [f"{found.spec.group}/{found.spec.names.kind}"]
+def _kinds_of_definition(custom_resource_definition: api_types.CustomResourceDefinition) -> list[str]:
+    return [f"{custom_resource_definition.spec.group}/{custom_resource_definition.spec.names.kind}"]
 
 
 def _machine_index_keys(found: Unstructured) -> list[str]:
@@ -231,7 +247,7 @@ _POOL_INDEXES = {
 
 
 class PoolIndex(Protocol):
-    """Which pools something concerns."""
+    """Maps changes of related objects to keys of pools."""
 
     def keys_by_reference(self, group: str, kind: str, namespace: str, name: str) -> Iterable[str]: ...
 
@@ -241,7 +257,7 @@ class PoolIndex(Protocol):
 
 
 class ProviderObjects:
-    """Bootstrap configs, infrastructure pools and their machines."""
+    """Informers of provider kinds: bootstrap configs, infrastructure pools and their machines."""
 
     def __init__(
         self,
@@ -262,7 +278,7 @@ class ProviderObjects:
     def find(
         self, reference: model.ObjectReference | None, namespace: str
     ) -> model.ProviderObject | model.MissingObject | None:
-        """What a pool refers to. NotYet if its kind has only just begun to be followed."""
+        """A referenced provider object. NotSynced if its kind was not watched before."""
         if reference is None:
             return None
         definition = find_crd(self._definitions, reference.group, reference.kind)
@@ -284,7 +300,7 @@ class ProviderObjects:
     def find_machines(
         self, pool: model.MachinePool, infrastructure: model.ProviderObject
     ) -> tuple[model.InfraMachine, ...]:
-        """The machines of an infrastructure pool, by the labels that they carry, in the order of their names."""
+        """The machines of an infrastructure pool by label, sorted by name."""
         kind = api_types.read_machine_kind(infrastructure.status)
         if not kind:
             return ()
@@ -296,8 +312,8 @@ class ProviderObjects:
             )
         version = infrastructure.api_version
         resource = Resource(version, definition.spec.names.plural, kind, True, api_types.InfraMachine)
-        found = self._watch_machines(resource).store.find("pool", machine_index_key(pool))
-        read = [conversion.parse_infra_machine(each, version, kind) for each in found]
+        infra_machines = self._watch_machines(resource).store.find("pool", machine_index_key(pool))
+        read = [conversion.parse_infra_machine(infra_machine, version, kind) for infra_machine in infra_machines]
         return tuple(sorted(read, key=lambda each: each.reference.name))
 
     def _watch(self, resource: Resource[Unstructured]) -> controller_runtime.WatchedResource[Unstructured]:
@@ -321,8 +337,10 @@ class ProviderObjects:
             self._machines[resource] = self._informers.watch(
                 self._api,
                 resource,
-                lambda found: [
-                    key for label in _infra_machine_index_keys(found) for key in self._pools.keys_by_label(label)
+                lambda infra_machine: [
+                    key
+                    for label in _infra_machine_index_keys(infra_machine)
+                    for key in self._pools.keys_by_label(label)
                 ],
                 request_builders.ListOptions(self._selection.namespace, labels=model.POOL_NAME_LABEL),
                 {"pool": _infra_machine_index_keys},
@@ -340,10 +358,10 @@ class ProviderObjects:
 def find_crd(
     definitions: store.Store[api_types.CustomResourceDefinition], group: str, kind: str
 ) -> api_types.CustomResourceDefinition | None:
-    """The definition of a kind: by the name that it has to have, or whatever its name is."""
-    found = definitions.get(api_types.crd_name(group, kind))
-    if found is not None and found.spec.names.kind == kind:
-        return found
+    """The CustomResourceDefinition of a kind, by its expected name, or else by kind."""
+    custom_resource_definition = definitions.get(api_types.crd_name(group, kind))
+    if custom_resource_definition is not None and custom_resource_definition.spec.names.kind == kind:
+        return custom_resource_definition
     return next(iter(definitions.find("kind", f"{group}/{kind}")), None)
 
 
@@ -351,12 +369,12 @@ def machine_index_key(pool: model.MachinePool) -> str:
     return f"{pool.namespace} {pool.cluster_name} {model.label_value(pool.name)}"
 
 
-def _infra_machine_index_keys(found: api_types.InfraMachine) -> list[str]:
-    return machine_index_keys(found.meta.namespace or "", found.meta.labels or {})
+def _infra_machine_index_keys(infra_machine: api_types.InfraMachine) -> list[str]:
+    return machine_index_keys(infra_machine.meta.namespace or "", infra_machine.meta.labels or {})
 
 
 def machine_index_keys(namespace: str, labels: dict[str, str]) -> list[str]:
-    """Under which a machine is found by its pool; none if it carries no pool's labels."""
+    """Index keys of an infrastructure machine; empty if it lacks the pool's labels."""
     cluster, pool = labels.get(model.CLUSTER_NAME_LABEL), labels.get(model.POOL_NAME_LABEL)
     return [f"{namespace} {cluster} {pool}"] if cluster and pool else []
 
@@ -368,8 +386,8 @@ def _require_synced(followed: controller_runtime.WatchedResource[Any]) -> contro
 
 
 class NotSynced(controller_interface.RequeueError):
-    """A kind is not known yet: its pools are woken once it is."""
+    """An informer of a kind has not synced; the keys of its pools are enqueued when it has."""
 
-    def __init__(self, why: str, *, has_error: bool) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, *, has_error: bool) -> None:
+        super().__init__(reason)
         self.has_error = has_error

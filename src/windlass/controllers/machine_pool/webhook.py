@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from windlass import errors, selectors
+from windlass import errors, label_syntax, selectors
 from windlass.controllers import admission
 from windlass.controllers.machine_pool import model
 
@@ -27,22 +27,16 @@ _SEMANTIC_VERSION = re.compile(
     re.ASCII,
 )
 
-_QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
-
-_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-
-_MAX_NAME_BYTES, _MAX_SUBDOMAIN_BYTES = 63, 253
-
 
 class DefaultingError(errors.WindlassError):
-    """The object cannot be completed."""
+    """A default cannot be computed."""
 
 
 # Defaulting
 
 
 def default_machine_pool(asked: Mapping[str, Any], before: Mapping[str, Any] | None) -> Json:
-    """The object with what it leaves out filled in."""
+    """The object with defaults set."""
     made: Json = copy.deepcopy(dict(asked))
     spec = made.setdefault("spec", {})
     machine = spec.setdefault("template", {}).setdefault("spec", {})
@@ -66,7 +60,7 @@ def _set_default(where: Json, name: str, value: object) -> None:
 
 
 def default_replicas(annotations: Mapping[str, str], old: int | None, *, is_new: bool) -> int:
-    """One; or, where an autoscaler is to take over (both annotations), within its limits."""
+    """Default replicas: 1; with both autoscaler annotations clamped to their limits."""
     if model.MIN_SIZE_ANNOTATION not in annotations or model.MAX_SIZE_ANNOTATION not in annotations:
         return 1
     least = _parse_size(annotations, model.MIN_SIZE_ANNOTATION)
@@ -88,7 +82,7 @@ def _parse_size(annotations: Mapping[str, str], name: str) -> int:
 
 
 def validate_machine_pool(made: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
-    """What is wrong, each as `field: what`; nothing if it may be stored."""
+    """Validation errors, each as `field: message`; empty if the object is valid."""
     spec = made.get("spec") or {}
     template = spec.get("template") or {}
     machine = template.get("spec") or {}
@@ -142,21 +136,13 @@ def _check_taints(taints: object) -> list[str]:
 def _check_metadata(metadata: Mapping[str, Any]) -> list[str]:
     found = []
     for key, value in (metadata.get("labels") or {}).items():
-        if not is_qualified_name(key):
+        if label_syntax.check_qualified_name(key):
             found.append(f'spec.template.metadata.labels: Invalid value: "{key}": must be a qualified name')
-        if not model.is_label_value(value):
+        if label_syntax.check_label_value(value):
             found.append(f'spec.template.metadata.labels: Invalid value: "{value}": must be a label value')
-    bad = [key for key in metadata.get("annotations") or {} if not is_qualified_name(key.lower())]
+    bad = [key for key in metadata.get("annotations") or {} if label_syntax.check_qualified_name(key.lower())]
     at = "spec.template.metadata.annotations: Invalid value"
     return found + [f'{at}: "{key}": must be a qualified name' for key in bad]
-
-
-def is_qualified_name(text: str) -> bool:
-    """A name, with or without the domain of whoever gave it."""
-    domain, slash, name = text.rpartition("/")
-    if slash and not (len(domain) <= _MAX_SUBDOMAIN_BYTES and _DNS_SUBDOMAIN.fullmatch(domain)):
-        return False
-    return len(name) <= _MAX_NAME_BYTES and _QUALIFIED_NAME.fullmatch(name) is not None
 
 
 def mutating_webhook(asked: admission.AdmissionRequest) -> admission.AdmissionResponse:

@@ -25,40 +25,40 @@ MACHINE_API_NAMESPACE = "openshift-machine-api"
 CLUSTER_API_NAMESPACE = "openshift-cluster-api"
 
 OPERATOR_MANAGER = "cluster-autoscaler-operator"
-"""Who writes annotations to MachineSets, in managedFields. Whoever mirrors MachineSets knows it by this name."""
+"""Field manager of MachineSet annotations; other controllers that sync MachineSets know this name."""
 
 AUTOSCALER_MANAGER = "cluster-autoscaler"
 
 OWNER_ANNOTATION = "autoscaling.openshift.io/machineautoscaler"
-"""On a MachineSet: the MachineAutoscaler whose it is, as namespace/name. The same in both APIs."""
+"""Annotation of a MachineSet: its MachineAutoscaler as namespace/name. The same key in both APIs."""
 
 MIN_SIZE_SUFFIX = "cluster-api-autoscaler-node-group-min-size"
 
 MAX_SIZE_SUFFIX = "cluster-api-autoscaler-node-group-max-size"
 
 DELETE_MACHINE_SUFFIX = "delete-machine"
-"""Each behind the prefix of an API: see `apis`."""
+"""These suffixes follow the group of an API: see MachineApi."""
 
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
-"""On a MachineSet of Cluster API that is not authoritative."""
+"""Set on a MachineSet of Cluster API that is not authoritative."""
 
 ACCELERATOR_LABEL = "cluster-api/accelerator"
 
 
 @dataclass(frozen=True, slots=True)
 class MachineApi:
-    """An API with MachineSets: where they are, and what its annotations begin with."""
+    """One of the two machine APIs: group, namespace and annotation keys."""
 
     group: str
     versions: tuple[str, ...]
-    """Those that are known here, the best first."""
+    """Supported versions, preferred first."""
     namespace: str
     authority: str
-    """As `authoritativeAPI` spells it."""
+    """Its value in `authoritativeAPI`."""
 
     @property
     def min_size(self) -> str:
-        """The annotation with the least size that an autoscaler may make."""
+        """Annotation of the minimum size of a MachineSet."""
         return f"{self.group}/{MIN_SIZE_SUFFIX}"
 
     @property
@@ -67,12 +67,12 @@ class MachineApi:
 
     @property
     def delete_machine(self) -> str:
-        """The annotation of a Machine that goes first."""
+        """Annotation of a Machine to be deleted first."""
         return f"{self.group}/{DELETE_MACHINE_SUFFIX}"
 
     @property
     def mirror(self) -> "MachineApi":
-        """The other one."""
+        """The other API."""
         return CLUSTER_API if self is MACHINE_API else MACHINE_API
 
     def serves(self, api_version: str) -> bool:
@@ -80,7 +80,7 @@ class MachineApi:
         return group == self.group and version in self.versions
 
     def machine_sets(self, version: str = "") -> Resource[Unstructured]:
-        """Its MachineSets, in a version of this API; in the best that is known if none is named."""
+        """The MachineSet resource, in the preferred version by default."""
         return self._resource("machinesets", "MachineSet", version)
 
     def machines(self, version: str = "") -> Resource[Unstructured]:
@@ -90,8 +90,15 @@ class MachineApi:
         return Resource(f"{self.group}/{version or self.versions[0]}", plural, kind, True, Unstructured)
 
 
+MACHINE_API = MachineApi("machine.openshift.io", ("v1beta1",), MACHINE_API_NAMESPACE, "MachineAPI")
+
+CLUSTER_API = MachineApi("cluster.x-k8s.io", ("v1beta2", "v1beta1"), CLUSTER_API_NAMESPACE, "ClusterAPI")
+
+MACHINE_APIS = (MACHINE_API, CLUSTER_API)
+
+
 def find_machine_api(api_version: str) -> MachineApi | None:
-    """The API that an apiVersion is of; None if it is neither, or a version that is not known here."""
+    """The API of an apiVersion; None if it is of neither API or of an unsupported version."""
     return next((api for api in MACHINE_APIS if api.serves(api_version)), None)
 
 
@@ -99,39 +106,39 @@ Json = Mapping[str, Any]
 
 
 class MachineAuthority(enum.Enum):
-    """What `status.authoritativeAPI` says."""
+    """Values of `status.authoritativeAPI`."""
 
     MACHINE_API = "MachineAPI"
     CLUSTER_API = "ClusterAPI"
     MIGRATING = "Migrating"
     UNSET = ""
-    """Nobody has said so yet."""
+    """The field is empty."""
 
 
 _AUTHORITY_BY_VALUE = {each.value: each for each in MachineAuthority}
 
 
 def parse_authority(machine_set: Json) -> MachineAuthority:
-    """Of a MachineSet of Machine API. A word that is not known is as good as none."""
+    """Current authority of a MachineSet of Machine API; an unknown value counts as unset."""
     return _AUTHORITY_BY_VALUE.get(
         (machine_set.get("status") or {}).get("authoritativeAPI") or "", MachineAuthority.UNSET
     )
 
 
 def parse_desired_authority(machine_set: Json) -> MachineAuthority:
-    """What an administrator wants; the server fills in Machine API where it knows of authority at all."""
+    """Desired authority; servers with the field default it to Machine API."""
     found = (machine_set.get("spec") or {}).get("authoritativeAPI") or ""
     return _AUTHORITY_BY_VALUE.get(found, MachineAuthority.UNSET)
 
 
 def is_migration_requested(machine_set: Json | None) -> bool:
-    """Is something else wanted than what is the case?"""
+    """True if desired and current authority differ."""
     return machine_set is not None and parse_desired_authority(machine_set) is not parse_authority(machine_set)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSetPair:
-    """The MachineSets of one name. Either may be missing, and a pair of none is a pair as well."""
+    """The MachineSets of one name; one or both may be missing."""
 
     name: str
     machine_api: Json | None = None
@@ -142,23 +149,26 @@ class MachineSetPair:
 
     @property
     def authority(self) -> MachineAuthority:
-        """What is the case.
+        """Current authority.
 
-        What is in Cluster API alone is Cluster API's. Of a server that knows nothing of authority (neither wanted nor
-        the case: the field is not in its definition) everything in Machine API is Machine API's.
+        A MachineSet that exists in Cluster API only is Cluster API's. If neither desired nor current authority is set,
+        the CRD lacks the field, and Machine API is authoritative.
         """
         if self.machine_api is None:
             return MachineAuthority.UNSET if self.cluster_api is None else MachineAuthority.CLUSTER_API
-        found = parse_authority(self.machine_api)
-        if found is MachineAuthority.UNSET and parse_desired_authority(self.machine_api) is MachineAuthority.UNSET:
+        machine_authority = parse_authority(self.machine_api)
+        if (
+            machine_authority is MachineAuthority.UNSET
+            and parse_desired_authority(self.machine_api) is MachineAuthority.UNSET
+        ):
             return MachineAuthority.MACHINE_API
-        return found
+        return machine_authority
 
     @property
     def holder(self) -> MachineApi | None:
-        """The API whose MachineSet holds, whether or not it is there; None while nothing does."""
-        found = self.authority
-        return next((api for api in MACHINE_APIS if api.authority == found.value), None)
+        """The authoritative API, even if its MachineSet is missing; None while none is authoritative."""
+        machine_authority = self.authority
+        return next((api for api in MACHINE_APIS if api.authority == machine_authority.value), None)
 
 
 FEATURE_GATES = Resource("config.openshift.io/v1", "featuregates", "FeatureGate", False, Unstructured)
@@ -166,26 +176,26 @@ FEATURE_GATES = Resource("config.openshift.io/v1", "featuregates", "FeatureGate"
 INFRASTRUCTURES = Resource("config.openshift.io/v1", "infrastructures", "Infrastructure", False, Unstructured)
 
 CLUSTER_SINGLETON = "cluster"
-"""The name of each."""
+"""The name of these cluster-scoped singletons."""
 
 PROVISIONING_REQUEST_GATE = "ProvisioningRequestAvailable"
 
 _CLUSTER_API_GATE = "ClusterAPIMachineManagement"
 
 _CLUSTER_API_PLATFORMS = frozenset({"AWS", "Azure", "BareMetal", "GCP", "OpenStack", "PowerVS", "VSphere"})
-"""Those with a gate for Cluster API."""
+"""Platforms with a feature gate for Cluster API."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """What is on."""
+    """Enabled feature gates."""
 
     platform: str = ""
     enabled: frozenset[str] = frozenset()
 
     @property
     def has_cluster_api(self) -> bool:
-        """May anything of Cluster API be looked at, or touched?"""
+        """True if Cluster API's objects may be read and written."""
         return self.platform in _CLUSTER_API_PLATFORMS and f"{_CLUSTER_API_GATE}{self.platform}" in self.enabled
 
     @property
@@ -194,7 +204,10 @@ class FeatureGates:
 
 
 def parse_feature_gates(feature_gate: Json | None, infrastructure: Json | None, version: str = "") -> FeatureGates:
-    """As of a version; of one that is not listed nothing is on. Without one: what is on in every version listed."""
+    """Feature gates of a version; none for a version that is not listed.
+
+    Without a version, the gates that are enabled in every listed version.
+    """
     status = (infrastructure or {}).get("status") or {}
     platform = (status.get("platformStatus") or {}).get("type") or status.get("platform") or ""
     listed = ((feature_gate or {}).get("status") or {}).get("featureGates") or ()
@@ -234,16 +247,16 @@ _MIB = 1 << 20
 
 
 class InvalidCapacityAnnotation(errors.WindlassError):
-    """An annotation that should be a number is none."""
+    """A capacity annotation is not a number."""
 
     def __init__(self, problem: str, name: str, found: str, expected: str) -> None:
         super().__init__(f'{problem}: annotation "{name}": found {found!r}, expected {expected}')
 
 
 def translate_capacity(annotations: Mapping[str, str]) -> dict[str, str]:
-    """What the autoscaler's keys lack of what OpenShift's say. What is there stays, even if it is empty.
+    """The autoscaler's capacity annotations that are missing, translated from OpenShift's.
 
-    `Unreadable` if the memory, or the GPUs, are needed and cannot be read.
+    Existing ones are kept, even if empty. InvalidCapacityAnnotation if a needed value is invalid.
     """
     made: dict[str, str] = {}
     if VCPU_ANNOTATION in annotations:
@@ -261,7 +274,7 @@ def translate_capacity(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def count_gpus(annotations: Mapping[str, str]) -> int:
-    """The GPUs that are promised, as OpenShift says so; part of one is none. `Unreadable` if that is no quantity."""
+    """Whole GPUs of OpenShift's annotation. InvalidCapacityAnnotation if it is not a quantity."""
     if GPU_ANNOTATION not in annotations:
         return 0
     try:
@@ -298,7 +311,7 @@ _NOT_AN_ERROR = (
 
 
 def accelerator_label_warning(machine_set: Json, api: MachineApi) -> str:
-    """What is wrong with the label of a MachineSet of an API that promises GPUs; empty if nothing is."""
+    """A warning if a MachineSet with GPUs has an invalid accelerator label; empty if there is nothing to warn of."""
     metadata = machine_set.get("metadata") or {}
     if not has_gpus(metadata.get("annotations") or {}):
         return ""
@@ -306,7 +319,7 @@ def accelerator_label_warning(machine_set: Json, api: MachineApi) -> str:
 
 
 def has_gpus(annotations: Mapping[str, str]) -> bool:
-    """A promise that cannot be read is none."""
+    """True if a GPU annotation is positive; an invalid one counts as 0."""
     try:
         return count_gpus(annotations) > 0
     except InvalidCapacityAnnotation:
@@ -314,9 +327,9 @@ def has_gpus(annotations: Mapping[str, str]) -> bool:
 
 
 def node_template_labels(machine_set: Json, api: MachineApi) -> Mapping[str, str]:
-    """The labels of its nodes: Machine API has them in the Machine's spec, Cluster API on the Machine.
+    """Labels of the MachineSet's Nodes: in the Machine's spec in Machine API, on the Machine in Cluster API.
 
-    Machine API's Machines have labels of their own as well, which their nodes never get.
+    Labels of Machine API's Machines themselves are not copied to Nodes.
     """
     template = (machine_set.get("spec") or {}).get("template") or {}
     machine = template if api is CLUSTER_API else template.get("spec") or {}
@@ -331,7 +344,7 @@ def check_accelerator_label(labels: Mapping[str, str], name: str) -> str:
 
 
 def check_accelerator_value(value: str) -> str:
-    """What is wrong with a kind of GPU, as a label's value; empty if nothing is."""
+    """The error in a GPU type as label value; empty if it is valid."""
     if not value:
         return f"GPU accelerator label is empty. {_NOT_AN_ERROR}"
     wrong = [f"must be no more than {_MAX_LABEL_CHARACTERS} bytes"] if len(value) > _MAX_LABEL_CHARACTERS else []
@@ -340,10 +353,3 @@ def check_accelerator_value(value: str) -> str:
     if not wrong:
         return ""
     return f"GPU accelerator label contains a poorly formed value: {value}, errors: {','.join(wrong)}. {_NOT_AN_ERROR}"
-
-
-MACHINE_API = MachineApi("machine.openshift.io", ("v1beta1",), MACHINE_API_NAMESPACE, "MachineAPI")
-
-CLUSTER_API = MachineApi("cluster.x-k8s.io", ("v1beta2", "v1beta1"), CLUSTER_API_NAMESPACE, "ClusterAPI")
-
-MACHINE_APIS = (MACHINE_API, CLUSTER_API)

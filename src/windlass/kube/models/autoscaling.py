@@ -1,4 +1,4 @@
-"""autoscaling.x-k8s.io: capacity that users ask for, keep spare, or limit."""
+"""autoscaling.x-k8s.io: ProvisioningRequests, CapacityBuffers and CapacityQuotas."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ProvisioningRequestStatus(Model, frozen=True):
 
 
 class ProvisioningRequest(Object, frozen=True):
-    """v1 and v1beta1, which differ in nothing that is read."""
+    """v1 and v1beta1, which have the same used fields."""
 
     spec: ProvisioningRequestSpec | None = None
     status: ProvisioningRequestStatus | None = None

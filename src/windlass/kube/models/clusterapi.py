@@ -55,7 +55,7 @@ class MachineSpec(Model, frozen=True):
 class Condition(meta.Condition, frozen=True):
     message: str | None = None
     severity: str | None = None
-    """v1beta1 alone has it: `Error`, `Warning` or `Info`."""
+    """v1beta1 only: `Error`, `Warning` or `Info`."""
 
 
 class Failure(Model, frozen=True):
@@ -69,7 +69,7 @@ class Deprecated(Model, frozen=True):
 
 
 class NewConditions(Model, frozen=True):
-    """`status.v1beta2` of a v1beta1 object: what its conditions would be in v1beta2."""
+    """`status.v1beta2` of a v1beta1 object: its conditions in v1beta2 form."""
 
     conditions: list[Condition] | None = None
 
@@ -85,7 +85,7 @@ class MachineStatus(Model, frozen=True):
 
     @property
     def failure(self) -> str | None:
-        """The message of a failure that no retry will mend, wherever this version keeps it."""
+        """The message of a terminal failure, in either version."""
         old = self.deprecated.v1beta1 if self.deprecated else None
         return self.failure_message or (old.failure_message if old else None)
 
@@ -101,7 +101,7 @@ class MachineTemplate(Model, frozen=True):
 
 
 class MachineGroupSpec(Model, frozen=True):
-    """What MachineDeployments, MachineSets and MachinePools say alike."""
+    """Common spec of MachineDeployments, MachineSets and MachinePools."""
 
     cluster_name: str | None = None
     replicas: int | None = None
@@ -120,18 +120,18 @@ class MachineGroupStatus(Model, frozen=True):
     conditions: list[Condition] | None = None
     v1beta2: NewConditions | None = None
     authoritative_api: str | None = msgspec.field(default=None, name="authoritativeAPI")
-    """Of a MachineSet of machine.openshift.io: which API holds it."""
+    """Of a MachineSet of machine.openshift.io: the authoritative API."""
 
 
 class SpecFields(Model, frozen=True):
     """`f:spec` of managedFields."""
 
     replicas: dict[str, object] | None = msgspec.field(default=None, name="f:replicas")
-    """Empty, not None: the manager owns the field."""
+    """Set, if empty, when the manager owns the field."""
 
 
 class OwnedFields(Model, frozen=True):
-    """`fieldsV1` of managedFields, as far as it tells of spec.replicas."""
+    """`fieldsV1` of managedFields, down to spec.replicas."""
 
     spec: SpecFields | None = msgspec.field(default=None, name="f:spec")
 
@@ -153,7 +153,7 @@ class MachineGroupMeta(meta.ObjectMeta, frozen=True):
     managed_fields: list[ManagedFields] | None = None
 
     def applies_replicas(self, manager: str) -> bool:
-        """Does a manager own spec.replicas by server-side apply? Writes to the scale subresource are updates."""
+        """True if a manager owns spec.replicas by server-side apply. Writes to the scale subresource are updates."""
         return any(
             entry.manager == manager and entry.operation == "Apply" and not entry.subresource and entry.has_replicas
             for entry in self.managed_fields or ()
@@ -222,7 +222,7 @@ class InfrastructureTemplateStatus(Model, frozen=True):
 
 
 class InfrastructureTemplate(Object, frozen=True):
-    """What every infrastructure provider's machine template may say of the nodes that are made from it."""
+    """Fields of infrastructure machine templates that describe nodes, for all providers."""
 
     status: InfrastructureTemplateStatus | None = None
 
@@ -232,6 +232,6 @@ class MirroredMachineSetStatus(Model, frozen=True):
 
 
 class MirroredMachineSet(Object, frozen=True):
-    """machine.openshift.io/v1beta1: the twin of a MachineSet, and which of the two holds."""
+    """machine.openshift.io/v1beta1: the counterpart of a MachineSet, with its authority."""
 
     status: MirroredMachineSetStatus | None = None

@@ -36,7 +36,7 @@ class Node(Object, frozen=True):
 
 
 class Namespace(Object, frozen=True):
-    """Its labels are all that anyone reads."""
+    """Only its labels are used."""
 
 
 class NodeSelectorTerm(Model, frozen=True):
@@ -142,7 +142,7 @@ class PersistentVolumeClaim(Object, frozen=True):
 
 
 class Scale(Model, frozen=True):
-    """The part of a workload's spec or status that says how many."""
+    """Replicas of a Scale."""
 
     replicas: int | None = None
 
@@ -161,11 +161,11 @@ class ConfigMap(Object, frozen=True):
 class Secret(Object, frozen=True):
     type: str | None = None
     data: dict[str, bytes] | None = None
-    """Decoded: the API spells them in base64."""
+    """Decoded from base64."""
     immutable: bool | None = None
 
     def __repr__(self) -> str:
-        """Without what is secret."""
+        """Representation without secret data."""
         return f"Secret({self.meta.key}, {sorted(self.data or ())})"
 
 

@@ -15,7 +15,7 @@ KIND = "KubeSchedulerConfiguration"
 
 
 class Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Base of what a file may say."""
+    """Base of configuration types: unknown fields are errors."""
 
 
 class Plugin(Strict, frozen=True):
@@ -49,7 +49,7 @@ class Plugins(Strict, frozen=True):
 class PluginConfig(Strict, frozen=True):
     name: str = ""
     args: msgspec.Raw = msgspec.Raw(b"null")
-    """What they may be depends on the plugin: see ARGS."""
+    """The type depends on the plugin: see ARGS."""
 
 
 class Profile(Strict, frozen=True):
@@ -124,7 +124,7 @@ class KubeSchedulerConfiguration(Strict, frozen=True):
     delay_cache_until_active: bool | None = None
 
 
-# Arguments of plugins
+# Plugin arguments
 
 
 class Args(Strict, frozen=True):
@@ -228,4 +228,4 @@ ARGS: dict[str, type[Args]] = {
     "PodTopologySpread": PodTopologySpreadArgs,
     "VolumeBinding": VolumeBindingArgs,
 }
-"""What each plugin's arguments may be; the others take none."""
+"""Types of plugin arguments; other plugins have none."""

@@ -14,11 +14,11 @@ import msgspec
 Time = Annotated[datetime.datetime, msgspec.Meta(tz=True)]
 
 Amounts = dict[str, str | int | float | None]
-"""Quantities by resource name, as spelled."""
+"""Unparsed quantities by resource."""
 
 
 class Model(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """Base of all models. Without garbage-collector tracking: models are trees."""
+    """Base of all models. Not tracked by the garbage collector, since models are trees."""
 
 
 class OwnerReference(Model, frozen=True):
@@ -49,8 +49,8 @@ class ObjectMeta(Model, frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages the object, if any."""
-        for owner in self.owner_references or ():  # a generator would cost three times as much, for every pod
+        """The controller owner; None if there is none."""
+        for owner in self.owner_references or ():  # a generator would take three times as long, for every pod
             if owner.controller:
                 return owner
         return None
@@ -60,7 +60,7 @@ NO_META = ObjectMeta()
 
 
 class Object(Model, frozen=True):
-    """A stored object: it has metadata."""
+    """An object with metadata."""
 
     metadata: ObjectMeta | None = None
 
@@ -112,7 +112,7 @@ class Status(Model, frozen=True):
     """`Success` or `Failure`."""
     message: str | None = None
     reason: str | None = None
-    """In a word, for programs."""
+    """CamelCase reason, for programs."""
     details: StatusDetails | None = None
     code: int | None = None
 

@@ -37,7 +37,7 @@ class Container(Model, frozen=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """An init container that keeps running beside the others."""
+        """An init container with restartPolicy Always."""
         return self.restart_policy == "Always"
 
 
@@ -189,12 +189,12 @@ class PodStatus(Model, frozen=True):
 
 class Pod(Object, frozen=True):
     spec: msgspec.Raw = NO_SPEC
-    """As it came; `decode_spec` reads it."""
+    """JSON; see `decode_spec`."""
     status: PodStatus | None = None
 
 
 class DecodedPod(Object, frozen=True):
-    """A pod with its spec read: for whoever keeps pods, and must not keep JSON."""
+    """A pod with decoded spec, for stores that keep pods without JSON."""
 
     spec: PodSpec | None = None
     status: PodStatus | None = None
@@ -210,12 +210,12 @@ SPEC = msgspec.json.Decoder(PodSpec | None)
 
 
 def decode_spec(raw: bytes | msgspec.Raw) -> PodSpec:
-    """The spec of a pod. msgspec.MsgspecError if it cannot be read."""
+    """Decode a pod spec. msgspec.MsgspecError if it is malformed."""
     return SPEC.decode(raw) or PodSpec()
 
 
 def decode_node_name(raw: bytes | msgspec.Raw) -> str:
-    """The node that a spec names, if any; the rest is passed over, which is several times faster."""
+    """The node name of a spec. Decodes nothing else, which is several times faster."""
     binding = _BINDING.decode(raw)
     return (binding.node_name if binding else None) or ""
 
@@ -223,7 +223,7 @@ def decode_node_name(raw: bytes | msgspec.Raw) -> str:
 class PodTemplateSpec(Model, frozen=True):
     metadata: ObjectMeta | None = None
     spec: msgspec.Raw = NO_SPEC
-    """As it came, like that of a pod; `pods.decode_spec` reads it."""
+    """JSON, as of a pod; see `pods.decode_spec`."""
 
 
 class PodTemplate(Object, frozen=True):

@@ -18,7 +18,7 @@ from windlass.providers.clusterapi.machines import Machine
 
 
 class PendingDeletions:
-    """Machines, by uid, and instances without Machines, by group."""
+    """Deletions in progress: Machines by uid, and instances without Machines by group."""
 
     def __init__(self) -> None:
         self._machines: set[str] = set()
@@ -34,58 +34,58 @@ class PendingDeletions:
 
     def add(self, group: str, uids: Iterable[str], without_machine: Iterable[str]) -> None:
         self._machines.update(uids)
-        told = (machines.normalize_provider_id(one) for one in without_machine)
-        self._instances.setdefault(group, set()).update(told)
+        ids = (machines.normalize_provider_id(item) for item in without_machine)
+        self._instances.setdefault(group, set()).update(ids)
 
     def discard(self, uids: Iterable[str]) -> None:
-        """These Machines stay after all."""
+        """These Machines are not deleted after all."""
         self._machines -= set(uids)
 
     def is_pending(self, group: str, provider_id: str) -> bool:
         return machines.normalize_provider_id(provider_id) in self._instances.get(group, ())
 
     def retain(self, uids: Iterable[str], listed: dict[str, set[str]]) -> None:
-        """Keep only what still exists: Machines of these uids, instances that MachinePools still list."""
+        """Forget Machines that are gone, and instances that MachinePools no longer list."""
         self._machines &= set(uids)
         self._instances = {group: told & listed.get(group, set()) for group, told in self._instances.items() if told}
 
 
 FIELD_MANAGER = "cluster-autoscaler"
-"""Owner of what is written here: the name that users' policies and dashboards know."""
+"""Field manager: Cluster Autoscaler's name, which policies and dashboards of users refer to."""
 
 _TRIES = 5
 
 _AT_ONCE = 8
 
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 _SEEN_WITHIN_S = 2.0
 
 _TAKEN_WITHIN_S = 5.0
 
 _OTHERS_HEAR_S = 0.2
-"""How much later than here a mark may show where Cluster API looks: it reads what its own watches told it."""
+"""Maximum delay between our watch and Cluster API's watch of an annotation."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteAnnotationState:
-    """The marks of one group."""
+    """Delete-machine annotations of one group."""
 
     leaving: frozenset[str]
-    """Machines that are about to go, by uid."""
+    """Machines that are about to be deleted, by uid."""
     stale: tuple[Machine, ...]
-    """Machines that carry a mark for nothing, or may: what was marked here is not always seen yet."""
+    """Machines with an annotation that has no effect yet, or that may have one that our watch has not delivered."""
 
 
 def classify_annotations(
     machines: Sequence[Machine], replicas: int, remembered: Container[str], is_rolling_out: bool
 ) -> DeleteAnnotationState:
-    """Tell marks that are being acted on from those that are not.
+    """Classify annotated Machines as being deleted or stale.
 
-    `remembered` are uids of Machines that were marked here for a size that is written: they come first. During a
-    rollout there are more Machines than replicas for another reason, so only those count.
+    `remembered` are uids that this process annotated before it lowered the size; they are being deleted. During a
+    rollout surplus Machines have another cause, so only remembered ones count.
     """
     alive = [machine for machine in machines if not machine.is_deleting]
     own = [machine for machine in alive if machine.uid in remembered]
@@ -96,7 +96,7 @@ def classify_annotations(
 
 
 class DeleteAnnotations:
-    """Puts marks on Machines and takes them off."""
+    """Sets and removes delete-machine annotations."""
 
     def __init__(self, api: client.Client, machines: Resource[clusterapi.Machine], mark: str) -> None:
         self._api = api
@@ -105,10 +105,10 @@ class DeleteAnnotations:
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def annotate(self, machines: Iterable[Machine]) -> tuple[list[Machine], dict[str, errors.KubeError]]:
-        """Mark Machines. Those that carry the mark now, and errors by uid; the others are gone.
+        """Annotate Machines. Returns the annotated ones, and errors by uid; the others are gone.
 
-        A mark whose writing failed may be there all the same, and a size lowered beside it would take that Machine: it
-        is taken off again. Where that fails, too, none is left marked, and it raises.
+        A failed write may have succeeded on the server, and a lower size would then delete that Machine: the annotation
+        is removed again. If that fails as well, all annotations are removed and the call raises.
         """
         chosen = list(machines)
         done = await self._each(chosen, self._annotate_one)
@@ -121,19 +121,19 @@ class DeleteAnnotations:
         return marked, {machine.uid: error for machine, error in failed}
 
     async def wait_observed(self, marked: Sequence[Machine], find: Callable[[Machine], Machine | None]) -> None:
-        """Until these marks have got about: `find` tells how a Machine is known here.
+        """Wait until the annotations are observed; `find` looks up a Machine in our store.
 
-        Cluster API learns of marks and of sizes by different watches. A size that overtakes a mark takes any Machine,
-        and pods with it. Where our own watch is too late to tell, the size is not held up for long.
+        Cluster API watches annotations and sizes separately. A size that arrives first deletes an arbitrary Machine
+        with its pods. A delayed watch of ours holds the size up for a short time only.
         """
         await self._wait(_SEEN_WITHIN_S, lambda: all(self._is_observed(find(machine)) for machine in marked))
         await self._api.clock.sleep(_OTHERS_HEAR_S)
 
     async def wait_deleting(self, is_taken: Callable[[], bool]) -> None:
-        """Until Cluster API deletes all that was told to go: whoever raises the size sooner keeps it instead.
+        """Wait until Cluster API deletes the Machines: raising the size earlier would keep them instead.
 
-        Cluster API sees the last size that was written, and not that there was a lower one in between. Where nobody
-        acts on sizes at all, it is not held up for long.
+        Cluster API acts on the last size it observes, not on each one. If no controller acts on sizes, the wait is
+        short.
         """
         await self._wait(_TAKEN_WITHIN_S, is_taken)
 
@@ -141,19 +141,19 @@ class DeleteAnnotations:
         clock = self._api.clock
         until_s = clock.monotonic_s() + at_most_s
         while clock.monotonic_s() < until_s and not is_so():
-            await clock.sleep(_LOOK_S)
+            await clock.sleep(_POLL_S)
 
     def _is_observed(self, known: Machine | None) -> bool:
         return known is None or known.is_marked
 
     async def remove(self, machines: Iterable[Machine]) -> list[errors.KubeError]:
-        """Take the marks off; what could not be done is told, logged, and left for the next time."""
+        """Remove annotations. Failures are logged and retried with the next change."""
         chosen = list(machines)
         done = await self._each(chosen, self._remove_one)
         failures = []
         for machine, outcome in zip(chosen, done, strict=True):
             if isinstance(outcome, errors.KubeError):
-                _log.warning("Machine %s keeps its mark: %s", machine.key, outcome)
+                _log.warning("failed to remove delete annotation: machine=%s error=%s", machine.key, outcome)
                 failures.append(outcome)
         return failures
 
@@ -177,7 +177,7 @@ class DeleteAnnotations:
         return await self._change(machine, None)
 
     async def _change(self, machine: Machine, value: str | None) -> bool:
-        """Read and write the whole object: that is what our rights allow. False if the Machine is gone or going."""
+        """Read and update the whole object, as the RBAC rules allow. False if the Machine is gone or being deleted."""
         name, namespace = machine.name, machine.namespace
         for left in reversed(range(_TRIES)):
             try:

@@ -19,7 +19,7 @@ from windlass.kube.models import clusterapi, meta
 DEFAULT_GROUP = "cluster.x-k8s.io"
 
 PAUSED = "cluster.x-k8s.io/paused"
-"""Whoever carries it is left alone by Cluster API, whatever its value."""
+"""Cluster API skips objects with this annotation, with any value."""
 
 REVISION = "machinedeployment.clusters.x-k8s.io/revision"
 
@@ -48,7 +48,7 @@ CSI_DRIVER = CAPACITY + "csi-driver"
 
 @dataclass(frozen=True, slots=True)
 class AnnotationKeys:
-    """The keys that begin with the API group."""
+    """Keys with the API group as prefix."""
 
     group: str = DEFAULT_GROUP
 
@@ -62,27 +62,27 @@ class AnnotationKeys:
 
     @property
     def options(self) -> str:
-        """What the keys of a group's own options begin with."""
+        """Prefix of the annotations of group options."""
         return f"{self.group}/autoscaling-options-"
 
     @property
     def delete_machine(self) -> str:
-        """The mark: a Machine that carries it is the first to go when its group shrinks."""
+        """Annotation of a Machine that is deleted first when its group shrinks."""
         return f"{self.group}/delete-machine"
 
     @property
     def machine(self) -> str:
-        """On a Node, the name of its Machine."""
+        """Annotation of a Node: the name of its Machine."""
         return f"{self.group}/machine"
 
     @property
     def cluster_namespace(self) -> str:
-        """On a Node, the namespace of its Machine."""
+        """Annotation of a Node: the namespace of its Machine."""
         return f"{self.group}/cluster-namespace"
 
     @property
     def cluster_name(self) -> str:
-        """A label: the cluster that an object belongs to."""
+        """Label: the Cluster of an object."""
         return f"{self.group}/cluster-name"
 
 
@@ -93,7 +93,7 @@ def annotation_path(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SizeBounds:
-    """At least and at most. A group that may have no node at all is none."""
+    """Min and max size. A resource with max size 0 is not a node group."""
 
     min: int = 0
     max: int = 0
@@ -104,7 +104,7 @@ class SizeBounds:
 
 
 def read_size_bounds(annotations: Mapping[str, str], named: AnnotationKeys) -> SizeBounds:
-    """What annotations say; what they do not say is zero. InvalidField if they cannot be meant."""
+    """Bounds from annotations; a missing one is 0. InvalidField if one is invalid."""
     least = _read_size(annotations, named.min_size)
     most = _read_size(annotations, named.max_size)
     if most < least:
@@ -160,7 +160,7 @@ assert {field for _, field, _ in _OPTIONS} <= {field.name for field in fields_of
 def read_group_options(
     annotations: Mapping[str, str], named: AnnotationKeys
 ) -> tuple[node_groups.GroupOptions, tuple[fields.InvalidField, ...]]:
-    """The options that can be read, and complaints about those that cannot."""
+    """Group options from annotations, and errors of invalid ones."""
     found: dict[str, float | bool] = {}
     complaints: list[fields.InvalidField] = []
     for name, field, (read_value, accepted) in _OPTIONS:
@@ -179,7 +179,7 @@ _CONDITION = "Paused"
 
 
 def find_pause_reason(found: meta.Object) -> str:
-    """Why Cluster API leaves the object alone; empty if it does not."""
+    """Why Cluster API skips the object; empty if it does not."""
     if PAUSED in (found.meta.annotations or {}):
         return f"it has the annotation {PAUSED}"
     condition = find_paused_condition(getattr(found, "status", None))
@@ -189,16 +189,16 @@ def find_pause_reason(found: meta.Object) -> str:
 def find_paused_condition(
     status: clusterapi.MachineGroupStatus | clusterapi.MachineStatus | None,
 ) -> clusterapi.Condition | None:
-    """The condition that says that the object is paused; None if there is none, or it says otherwise."""
+    """The reason of a True Paused condition; None if there is none."""
     if status is None:
         return None
     of_v1beta1 = (status.v1beta2.conditions if status.v1beta2 else None) or ()
     conditions = (*(status.conditions or ()), *of_v1beta1)
-    return next((one for one in conditions if one.type == _CONDITION and one.status == "True"), None)
+    return next((item for item in conditions if item.type == _CONDITION and item.status == "True"), None)
 
 
 TOPOLOGY_MANAGER = "capi-topology"
-"""The field manager of the topology controller."""
+"""Field manager of the topology controller."""
 
 _DEPLOYMENT_NAME = "topology.cluster.x-k8s.io/deployment-name"
 
@@ -208,13 +208,13 @@ MachineGroup: TypeAlias = clusterapi.MachineDeployment | clusterapi.MachineSet |
 
 
 def topology_owns_replicas(group: MachineGroup) -> bool:
-    """Does the topology controller apply the size? Never that of a MachineSet."""
+    """True if the topology controller applies replicas; never for a MachineSet."""
     metadata = group.metadata
     return isinstance(metadata, clusterapi.MachineGroupMeta) and metadata.applies_replicas(TOPOLOGY_MANAGER)
 
 
 def find_topology_owner(group: MachineGroup, api_version: str) -> node_groups.ReplicasOwner | None:
-    """The topology as the owner of the size, and how to end that; None where the autoscaler may own it."""
+    """The topology that owns replicas, and how to release them; None if the autoscaler may own them."""
     if not topology_owns_replicas(group):
         return None
     return node_groups.ReplicasOwner(TOPOLOGY_MANAGER, _describe_remedy(group), api_version, group.meta.uid or "")

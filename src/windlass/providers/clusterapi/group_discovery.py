@@ -21,7 +21,7 @@ ACCEPTED_SPEC = "clusterapi:namespace=<namespace>,clusterName=<name>,<label>=<va
 
 @dataclass(frozen=True, slots=True)
 class DiscoverySpec:
-    """What a group must be like; nothing is asked for where nothing is said."""
+    """A discovery spec; empty fields match everything."""
 
     namespace: str = ""
     cluster_name: str = ""
@@ -36,7 +36,7 @@ class DiscoverySpec:
 
 
 def parse_discovery_spec(text: str) -> DiscoverySpec:
-    """One --node-group-auto-discovery value. InvalidInput if it cannot be understood."""
+    """Parse one --node-group-auto-discovery value. InvalidInput if it is malformed."""
     discoverer, colon, rest = text.partition(":")
     if not colon or ":" in rest or discoverer != DISCOVERER:
         raise _invalid_spec(text, text)
@@ -54,13 +54,13 @@ def parse_discovery_spec(text: str) -> DiscoverySpec:
 
 
 def find_namespaces(specs: Iterable[DiscoverySpec]) -> tuple[str, ...]:
-    """The namespaces to follow; an empty one stands for all of them, and then stands alone."""
+    """Namespaces to watch; an empty one stands for all and is then the only one."""
     namespaces = sorted({spec.namespace for spec in specs})
     return ("",) if not namespaces or "" in namespaces else tuple(namespaces)
 
 
 def find_cluster_name(spec: clusterapi.MachineGroupSpec | None, labels: Mapping[str, str], label: str) -> str:
-    """The cluster that an object says it belongs to, in its spec or else by its label."""
+    """The cluster name of an object, from its spec or else its label."""
     if spec is not None and spec.cluster_name is not None:
         return spec.cluster_name
     return labels.get(label, "")
@@ -87,54 +87,54 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Which groups there are, and how their API is spoken."""
+    """Configuration of the Cluster API provider."""
 
     specs: tuple[DiscoverySpec, ...] = ()
-    """Groups that one of these selects are ours; without any, all are."""
+    """Groups must match one of these; without any, all match."""
     group: str = group_annotations.DEFAULT_GROUP
-    """The API group of Machines, and the beginning of most annotations."""
+    """API group of Machines, and prefix of most annotations."""
     version: str = ""
-    """Its version; empty: the one that the server prefers."""
+    """API version; empty: the server's preferred one."""
     default_architecture: str = DEFAULT_ARCHITECTURE
-    """Of new nodes, where nothing says otherwise."""
+    """Default architecture of new nodes."""
     mirrored_namespace: str = ""
-    """For OpenShift: where its own MachineSets (machine.openshift.io) are. A paused MachineSet whose twin there, of the
-    same name, is authoritative stays a group: whoever mirrors the two carries its size over. Empty: paused is paused.
-    """
+    """OpenShift's namespace of MachineSets (machine.openshift.io). A paused MachineSet whose counterpart there is
+    authoritative stays a node group: the controller that syncs the two copies its size. Empty: paused groups are
+    skipped."""
     respect_machine_drain_rules: bool = True
-    """MachineDrainRules are followed, and for their clusterSelectors the labels of Clusters."""
+    """Follow MachineDrainRules, and watch Clusters for their clusterSelectors."""
 
 
 def read_config(specs: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Config:
-    """From values of --node-group-auto-discovery, and CAPI_* of the environment. InvalidInput if a spec is wrong.
+    """Configuration from --node-group-auto-discovery and CAPI_* variables. InvalidInput if a spec is malformed.
 
-    CAPI_NAMESPACE is where groups are if no spec says: OpenShift's operator, whose command lines are given, says so.
+    CAPI_NAMESPACE is the default namespace of specs, which OpenShift's operator sets.
     """
-    told = environment or {}
-    namespace = told.get("CAPI_NAMESPACE") or ""
+    variables = environment or {}
+    namespace = variables.get("CAPI_NAMESPACE") or ""
     return Config(
         specs=tuple(parse_discovery_spec(spec) for spec in specs) or ((DiscoverySpec(namespace),) if namespace else ()),
-        group=told.get("CAPI_GROUP") or group_annotations.DEFAULT_GROUP,
-        version=told.get("CAPI_VERSION") or "",
-        default_architecture=read_architecture(told.get("CAPI_SCALE_ZERO_DEFAULT_ARCH", "")),
-        mirrored_namespace=told.get("CAPI_MIRRORED_NAMESPACE") or "",
+        group=variables.get("CAPI_GROUP") or group_annotations.DEFAULT_GROUP,
+        version=variables.get("CAPI_VERSION") or "",
+        default_architecture=read_architecture(variables.get("CAPI_SCALE_ZERO_DEFAULT_ARCH", "")),
+        mirrored_namespace=variables.get("CAPI_MIRRORED_NAMESPACE") or "",
     )
 
 
-def apply_deviations(config: Config, chosen: Deviations) -> Config:
-    """The configuration, for settings with these deviations."""
-    return replace(config, respect_machine_drain_rules=chosen.respect_machine_drain_rules)
+def apply_deviations(config: Config, deviations: Deviations) -> Config:
+    """The configuration with these deviations applied."""
+    return replace(config, respect_machine_drain_rules=deviations.respect_machine_drain_rules)
 
 
 def read_architecture(text: str) -> str:
-    """The architecture that a word names; the usual one for any other."""
+    """A known architecture; DEFAULT_ARCHITECTURE for any other text."""
     if text in ARCHITECTURES:
         return text
     if text:
         _log.error(
-            "CAPI_SCALE_ZERO_DEFAULT_ARCH: found %r, expected one of %s: taking %s",
+            "invalid CAPI_SCALE_ZERO_DEFAULT_ARCH, using the default: value=%r accepted=%s default=%s",
             text,
-            ", ".join(ARCHITECTURES),
+            ",".join(ARCHITECTURES),
             DEFAULT_ARCHITECTURE,
         )
     return DEFAULT_ARCHITECTURE

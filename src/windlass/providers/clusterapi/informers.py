@@ -20,7 +20,7 @@ from windlass.providers.clusterapi import group_annotations
 
 
 def has_relevant_change(before: meta.Object, found: meta.Object) -> bool:
-    """Is anything different that observing looks at? Of Machines, nothing else is kept: see `machines`."""
+    """True if a field changed that node groups are made from. Machines are stored narrowed to such fields."""
     return _relevant_fields(before) != _relevant_fields(found)
 
 
@@ -42,8 +42,8 @@ def _relevant_fields(found: meta.Object) -> tuple[object, ...]:
                 group_annotations.find_paused_condition(counted),
                 group_annotations.topology_owns_replicas(found),
             )
-        case clusterapi.InfrastructureTemplate(status=told):
-            return (*identity, told)
+        case clusterapi.InfrastructureTemplate(status=status):
+            return (*identity, status)
         case clusterapi.MirroredMachineSet(status=told_twin):
             return (*identity, told_twin)
     return identity
@@ -55,17 +55,17 @@ Watched = TypeVar("Watched", bound=meta.Object)
 
 _REFUSALS = (kube_errors.Forbidden, kube_errors.NotFound, kube_errors.Unauthorized, kube_errors.MethodNotAllowed)
 
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 _PATIENCE = 5
-"""Failures after which nobody waits any longer for a first list of something that is not decisive."""
+"""Failed attempts after which start-up no longer waits for an optional resource."""
 
 _FINAL_AFTER_S = 30.0
-"""A refusal that lasts so long is meant: an API server that has just started refuses for a moment."""
+"""Time after which a refusal counts as permanent: a starting API server refuses for a moment."""
 
 
 class ResourceInformer(Generic[T]):
-    """Objects of a resource as they are now."""
+    """Informer and store of one resource."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class ResourceInformer(Generic[T]):
         keeps_partial: bool = False,
         narrow: Callable[[Any], T] | None = None,
     ) -> None:
-        """`keeps_partial`: one that was never read as a whole is there with what can be read of it.
+        """`keeps_partial`: keep the valid part of an object that was never read as a whole.
 
-        `narrow` makes of an object what is kept of it.
+        `narrow` reduces an object to what is stored.
         """
         self.resource = resource
         self._clock = api.clock
@@ -108,22 +108,22 @@ class ResourceInformer(Generic[T]):
 
     @property
     def malformed(self) -> list[errors.InvalidObject]:
-        """Objects that exist and cannot be read."""
+        """Errors of malformed objects."""
         return [complaint for informer in self._informers for complaint in informer.malformed.values()]
 
     @property
     def last_error(self) -> kube_errors.KubeError | None:
-        """What keeps it from being current; None while all is well."""
+        """Why the store may be outdated; None if it is current."""
         return next((informer.last_error for informer in self._informers if informer.last_error is not None), None)
 
     @property
     def synced(self) -> bool:
-        """All there was has been read, at least once."""
+        """True after the first complete list."""
         return all(informer.synced for informer in self._informers)
 
     @property
     def settled(self) -> bool:
-        """Read, refused, or tried often enough: nobody should wait for it any longer."""
+        """True once listed, refused, or failed often enough: start-up does not wait any longer."""
         return all(
             informer.synced or isinstance(informer.last_error, _REFUSALS) or informer.counts.failures >= _PATIENCE
             for informer in self._informers
@@ -131,7 +131,7 @@ class ResourceInformer(Generic[T]):
 
     @property
     def is_unreadable(self) -> bool:
-        """Has it been in trouble for long, as far as anybody looked?"""
+        """True if reading has failed for long."""
         now_s = self._clock.monotonic_s()
         if self.last_error is None:
             self._troubled_at_s = None
@@ -141,18 +141,18 @@ class ResourceInformer(Generic[T]):
 
     @property
     def was_never_allowed(self) -> bool:
-        """Was nothing read so far because it is refused, for a moment or for good?"""
+        """True if nothing was read so far because of a refusal."""
         return not self.synced and isinstance(self.last_error, _REFUSALS)
 
     @property
     def is_refused(self) -> bool:
-        """Is it refused, and meant to be?"""
+        """True if the refusal is permanent."""
         return self.is_unreadable and isinstance(self.last_error, _REFUSALS)
 
     async def wait_answered(self) -> None:
-        """Until it was read, or is refused for good."""
+        """Wait until the resource is listed, or permanently refused."""
         while not (self.synced or self.is_refused):
-            await self._clock.sleep(_LOOK_S)
+            await self._clock.sleep(_POLL_S)
 
     async def wait_synced(self) -> None:
         for informer in self._informers:
@@ -160,50 +160,50 @@ class ResourceInformer(Generic[T]):
 
     async def wait_settled(self) -> None:
         while not self.settled:
-            await self._clock.sleep(_LOOK_S)
+            await self._clock.sleep(_POLL_S)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as together:
             for informer in self._informers:
                 together.create_task(informer.run())
 
 
 class ChangeHandler(Generic[Watched]):
-    """A handler that passes on which object is different now, if the difference matters, and no more."""
+    """Event handler that reports changed objects, if relevant fields changed."""
 
     def __init__(self, tell: Callable[[Watched], None]) -> None:
-        self._tell = tell
+        self._notify = tell
 
     def added(self, found: Watched) -> None:
-        self._tell(found)
+        self._notify(found)
 
     def modified(self, before: Watched, found: Watched) -> None:
         if has_relevant_change(before, found):
-            self._tell(found)
+            self._notify(found)
 
     def deleted(self, before: Watched) -> None:
-        self._tell(before)
+        self._notify(before)
 
 
 class NarrowChangeHandler(Generic[T]):
-    """A handler that says that something is different now, for objects of which only what matters is kept."""
+    """Event handler for narrowed objects: reports every change."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
-        self._tell = tell
+        self._notify = tell
 
     def added(self, found: T) -> None:
-        self._tell()
+        self._notify()
 
     def modified(self, before: T, found: T) -> None:
         if before != found:
-            self._tell()
+            self._notify()
 
     def deleted(self, before: T) -> None:
-        self._tell()
+        self._notify()
 
 
-_LOOK_AGAIN_S = 30.0
+_DISCOVERY_RETRY_S = 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ Template = clusterapi.InfrastructureTemplate
 
 @dataclass(frozen=True, slots=True)
 class TemplateKind:
-    """A kind as references name it: with the group alone (v1beta2), or with its version, too (v1beta1)."""
+    """A kind of a reference: with group (v1beta2), or group and version (v1beta1)."""
 
     api: str
     kind: str
@@ -223,7 +223,7 @@ class TemplateKind:
 
 
 def find_template_kind(reference: clusterapi.Reference | None) -> TemplateKind | None:
-    """The kind that a reference names; None if it names none."""
+    """The kind of a reference; None if it is incomplete."""
     if reference is None or not reference.kind:
         return None
     api = reference.api_group if reference.api_group is not None else reference.api_version
@@ -231,19 +231,19 @@ def find_template_kind(reference: clusterapi.Reference | None) -> TemplateKind |
 
 
 class InfrastructureTemplates:
-    """Templates of all kinds that anyone referred to."""
+    """Informers of infrastructure template kinds."""
 
     def __init__(self, api: client.Client, namespaces: tuple[str, ...], on_change: Callable[[], None]) -> None:
         self._api = api
         self._namespaces = namespaces
         self._on_change = on_change
         self._followed: dict[TemplateKind, ResourceInformer[Template] | None] = {}
-        """None while the kind is being looked up."""
+        """None while the kind is being discovered."""
         self._missing: dict[TemplateKind, str] = {}
         self._asked: asyncio.Queue[TemplateKind] = asyncio.Queue()
 
     def request(self, kind: TemplateKind) -> None:
-        """Have it followed, if it is not yet."""
+        """Watch a kind, unless it is watched already."""
         if kind not in self._followed:
             self._followed[kind] = None
             self._asked.put_nowait(kind)
@@ -253,7 +253,7 @@ class InfrastructureTemplates:
         return None if followed is None else followed.get(namespace, name)
 
     def explain(self, kind: TemplateKind, namespace: str, name: str) -> str:
-        """Why a template is not there."""
+        """Why a template is missing."""
         followed = self._followed.get(kind)
         if followed is None:
             return self._missing.get(kind, "not read yet")
@@ -266,24 +266,24 @@ class InfrastructureTemplates:
 
     @property
     def errors_by_kind(self) -> dict[str, str]:
-        """Kinds that cannot be read, and why."""
-        found = {kind.kind: why for kind, why in self._missing.items()}
+        """Errors of kinds that cannot be read."""
+        found = {kind.kind: reason for kind, reason in self._missing.items()}
         for kind, followed in self._followed.items():
             if followed is not None and followed.last_error is not None:
                 found[kind.kind] = str(followed.last_error)
         return found
 
     async def wait_settled(self) -> None:
-        """Until every kind asked for was read, or cannot be."""
+        """Wait until every requested kind is listed or has failed."""
         while not all(self._is_settled(kind) for kind in list(self._followed)):
-            await self._api.clock.sleep(_LOOK_S)
+            await self._api.clock.sleep(_POLL_S)
 
     def _is_settled(self, kind: TemplateKind) -> bool:
         followed = self._followed[kind]
         return kind in self._missing if followed is None else followed.settled
 
     async def run(self) -> None:
-        """Look up and follow whatever is asked for, until cancelled."""
+        """Discover and watch requested kinds, until cancelled."""
         async with asyncio.TaskGroup() as together:
             while True:
                 together.create_task(self._follow(await self._asked.get()))
@@ -298,27 +298,27 @@ class InfrastructureTemplates:
     async def _look_up(self, kind: TemplateKind) -> Resource[Template]:
         while True:
             try:
-                found = await self._find(kind)
+                resource = await self._find(kind)
             except kube_errors.KubeError as error:
                 self._set_missing(kind, str(error))
             else:
-                if found is not None:
+                if resource is not None:
                     self._missing.pop(kind, None)
-                    return found
+                    return resource
                 self._set_missing(kind, f"the server has no kind {kind.kind} in {kind.api}")
-            await self._api.clock.sleep(_LOOK_AGAIN_S)
+            await self._api.clock.sleep(_DISCOVERY_RETRY_S)
 
     async def _find(self, kind: TemplateKind) -> Resource[Template] | None:
-        """In the version named, or in the first that has it."""
+        """The resource of a kind, in the given version or else the first that serves it."""
         versions = [kind.api] if kind.has_version else await discovery.list_versions(self._api, kind.api)
         for version in versions:
-            found = await discovery.find_resource(self._api, version, kind.kind)
-            if found is not None:
-                return found.read_as(Template)
+            resource = await discovery.find_resource(self._api, version, kind.kind)
+            if resource is not None:
+                return resource.read_as(Template)
         return None
 
-    def _set_missing(self, kind: TemplateKind, why: str) -> None:
-        if self._missing.get(kind) != why:
-            _log.warning("%s: %s", kind.kind, why)
-            self._missing[kind] = why
+    def _set_missing(self, kind: TemplateKind, reason: str) -> None:
+        if self._missing.get(kind) != reason:
+            _log.warning("infrastructure templates cannot be read: kind=%s reason=%r", kind.kind, reason)
+            self._missing[kind] = reason
             self._on_change()

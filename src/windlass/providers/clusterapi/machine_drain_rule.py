@@ -20,13 +20,13 @@ from windlass.providers.clusterapi.informers import ResourceInformer
 from windlass.providers.clusterapi.machines import Machine
 
 SelectingRules = tuple[tuple[str, ...], str]
-"""(keys of the rules that select a Machine, why these are not known)"""
+"""(keys of the rules that select a Machine, why they are unknown)"""
 
 NO_SELECTING_RULES: SelectingRules = ((), "")
 
 
 class LabeledCluster(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a Cluster."""
+    """The labels of a Cluster."""
 
     key: str
     labels: tuple[tuple[str, str], ...] = ()
@@ -37,21 +37,21 @@ def narrow_cluster(found: meta.Object) -> LabeledCluster:
     return LabeledCluster(found.meta.key, tuple((sys.intern(key), value) for key, value in sorted(labels.items())))
 
 
-def read_drain_rule(found: clusterapi.MachineDrainRule) -> node_groups.MachineDrainRule:
-    """InvalidObject if it cannot be read."""
-    spec = found.spec or clusterapi.MachineDrainRuleSpec()
+def read_drain_rule(machine_drain_rule: clusterapi.MachineDrainRule) -> node_groups.MachineDrainRule:
+    """Parse a MachineDrainRule. InvalidObject if it is malformed."""
+    spec = machine_drain_rule.spec or clusterapi.MachineDrainRuleSpec()
     try:
         behavior = _read_behavior(spec.drain)
         return node_groups.MachineDrainRule(
-            found.meta.namespace or "",
-            found.meta.name or "",
+            machine_drain_rule.meta.namespace or "",
+            machine_drain_rule.meta.name or "",
             behavior,
             (spec.drain.order or 0) if spec.drain and behavior is facts.DrainBehavior.DRAIN else 0,
             tuple(_read_machines(spec)),
             tuple(_read_pods(spec)),
         )
     except fields.InvalidField as error:
-        raise error.of("MachineDrainRule", found.meta.key) from error
+        raise error.of("MachineDrainRule", machine_drain_rule.meta.key) from error
 
 
 def _read_behavior(drain: clusterapi.MachineDrainRuleDrain | None) -> facts.DrainBehavior:
@@ -62,39 +62,39 @@ def _read_behavior(drain: clusterapi.MachineDrainRuleDrain | None) -> facts.Drai
 
 
 def _read_machines(spec: clusterapi.MachineDrainRuleSpec) -> Iterator[node_groups.MachineSelector]:
-    for i, one in enumerate(spec.machines or ()):
+    for i, machine_drain_rule_machines in enumerate(spec.machines or ()):
         at = f"spec.machines[{i}]"
         yield node_groups.MachineSelector(
-            _read_selector(one.selector, f"{at}.selector"),
-            _read_selector(one.cluster_selector, f"{at}.clusterSelector"),
+            _read_selector(machine_drain_rule_machines.selector, f"{at}.selector"),
+            _read_selector(machine_drain_rule_machines.cluster_selector, f"{at}.clusterSelector"),
         )
 
 
 def _read_pods(spec: clusterapi.MachineDrainRuleSpec) -> Iterator[node_groups.DrainedPodSelector]:
-    for i, one in enumerate(spec.pods or ()):
+    for i, machine_drain_rule_pods in enumerate(spec.pods or ()):
         at = f"spec.pods[{i}]"
         yield node_groups.DrainedPodSelector(
-            _read_selector(one.selector, f"{at}.selector"),
-            _read_selector(one.namespace_selector, f"{at}.namespaceSelector"),
+            _read_selector(machine_drain_rule_pods.selector, f"{at}.selector"),
+            _read_selector(machine_drain_rule_pods.namespace_selector, f"{at}.namespaceSelector"),
         )
 
 
-def _read_selector(found: meta.LabelSelector | None, at: str) -> selectors.LabelSelector:
-    """Absent selects everything here."""
-    return kube_selectors.parse_label_selector(found, at) or selectors.EVERYTHING
+def _read_selector(label_selector: meta.LabelSelector | None, at: str) -> selectors.LabelSelector:
+    """A selector; here a missing one selects everything."""
+    return kube_selectors.parse_label_selector(label_selector, at) or selectors.EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
 class MachineDrainRules:
-    """All that decides which rules select a Machine."""
+    """All objects that decide which rules select a Machine."""
 
     rules: tuple[node_groups.MachineDrainRule, ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """Namespaces of which a rule cannot be read, and why."""
+    """Namespaces with a malformed rule, and its error."""
     unread: str = ""
-    """Why no rule was ever read, although they are served; empty otherwise."""
+    """Why rules that the server serves were never listed; empty if they were."""
     clusters: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
-    """The labels of each Cluster that can be read."""
+    """Labels of each Cluster that could be read."""
     _known: dict[tuple[str, tuple[str, ...], str], SelectingRules] = field(default_factory=dict, compare=False)
 
     def select(self, machine: Machine) -> SelectingRules:
@@ -106,9 +106,9 @@ class MachineDrainRules:
         return self._known[about]
 
     def _select(self, machine: Machine) -> SelectingRules:
-        why = self.unread or self.unreadable.get(machine.namespace, "")
-        if why:
-            return (), why
+        reason = self.unread or self.unreadable.get(machine.namespace, "")
+        if reason:
+            return (), reason
         cluster = f"{machine.namespace}/{machine.cluster}"
         labels = self.clusters.get(cluster)
         flat = machine.labels
@@ -127,13 +127,17 @@ NO_DRAIN_RULES = MachineDrainRules()
 def observe_drain_rules(
     followed: ResourceInformer[node_groups.MachineDrainRule] | None, clusters: ResourceInformer[LabeledCluster] | None
 ) -> MachineDrainRules:
-    """As they are now."""
+    """The current rules."""
     if followed is None:
         return NO_DRAIN_RULES
     if not followed.synced:
         unread = "" if followed.is_refused else f"MachineDrainRules: {followed.last_error or 'not read yet'}"
         return MachineDrainRules(unread=unread)
-    malformed = {one.name.rpartition("/")[0]: str(one) for one in followed.malformed}
-    unsure = {one.name for one in clusters.malformed} if clusters is not None else set()
-    known = {one.key: one.labels for one in clusters or () if one.key not in unsure}
+    malformed = {invalid.name.rpartition("/")[0]: str(invalid) for invalid in followed.malformed}
+    unsure = {invalid_object.name for invalid_object in clusters.malformed} if clusters is not None else set()
+    known = {
+        labeled_cluster.key: labeled_cluster.labels
+        for labeled_cluster in clusters or ()
+        if labeled_cluster.key not in unsure
+    }
     return MachineDrainRules(tuple(sorted(followed, key=lambda rule: rule.key)), malformed, clusters=known)

@@ -17,7 +17,7 @@ from windlass.providers.clusterapi import group_annotations
 
 
 class ProviderIdKind(enum.StrEnum):
-    """What an id made of a Machine's name begins with."""
+    """Prefix of a synthetic provider id."""
 
     FAILED = "failed-machine-"
     DELETING = "deleting-machine-"
@@ -25,24 +25,24 @@ class ProviderIdKind(enum.StrEnum):
 
 
 def normalize_provider_id(provider_id: str) -> str:
-    """What two spellings of one id have in common."""
+    """The comparable part of a provider id."""
     if provider_id.startswith("azure://") and "virtualMachineScaleSets" in provider_id:
         return provider_id
     return provider_id.rpartition("/")[2]
 
 
 def make_provider_id(kind: ProviderIdKind, namespace: str, name: str) -> str:
-    """The id of a Machine without a node. No namespace has an underscore, so the name can be had back."""
+    """The synthetic id of a Machine without a node. Namespaces contain no underscore, so the name can be recovered."""
     return f"{kind}{namespace}_{name}"
 
 
 def is_synthetic_provider_id(provider_id: str) -> bool:
-    """Is it made of a Machine's name?"""
+    """True for a synthetic id."""
     return provider_id.startswith(tuple(ProviderIdKind))
 
 
 def machine_key_of(provider_id: str) -> str:
-    """`namespace/name` of the Machine that an id was made of."""
+    """`namespace/name` of the Machine of a synthetic id."""
     for kind in ProviderIdKind:
         provider_id = provider_id.removeprefix(kind)
     return provider_id.replace("_", "/", 1)
@@ -52,7 +52,7 @@ PROVISIONING_FAILED = "ProvisioningFailed"
 
 
 def find_failure(status: clusterapi.MachineStatus, spec: clusterapi.MachineSpec) -> node_groups.InstanceError | None:
-    """Why the Machine will never become a node; None as long as it may."""
+    """Why the Machine will never have a node; None while it may."""
     old = (status.deprecated.v1beta1 if status.deprecated else None) or clusterapi.Failure()
     reason = status.failure_reason or old.failure_reason
     message = status.failure_message or old.failure_message
@@ -61,8 +61,8 @@ def find_failure(status: clusterapi.MachineStatus, spec: clusterapi.MachineSpec)
         reason, message = (broken.reason, broken.message) if broken else (None, None)
     if not (reason or message) and status.phase != "Failed":
         return None
-    told = ": ".join(part for part in (reason, message) if part)
-    return node_groups.InstanceError("Other", PROVISIONING_FAILED, told or "Machine provisioning failed")
+    text = ": ".join(part for part in (reason, message) if part)
+    return node_groups.InstanceError("Other", PROVISIONING_FAILED, text or "Machine provisioning failed")
 
 
 def _find_broken(conditions: tuple[clusterapi.Condition, ...]) -> clusterapi.Condition | None:
@@ -78,27 +78,27 @@ _NO_STATUS = clusterapi.MachineStatus()
 
 
 class Machine(msgspec.Struct, frozen=True, gc=False):
-    """A Machine, as far as anyone asks. Two that are equal are the same to everyone."""
+    """The fields kept of a Machine. Equal values are interchangeable."""
 
     namespace: str
     name: str
     uid: str
     owners: tuple[str, ...] = ()
-    """All of its owners, as `kind/namespace/name`."""
+    """Its owners as `kind/namespace/name`."""
     provider_id: str = ""
     node_name: str = ""
-    """The node that it became, as it says."""
+    """`status.nodeRef.name`."""
     is_deleting: bool = False
     is_marked: bool = False
-    """Does it carry the mark that makes it the first to go?"""
+    """True with the delete-machine annotation."""
     pause: str = ""
-    """Why Cluster API leaves it alone; empty if it does not."""
+    """Why Cluster API skips the Machine; empty if it does not."""
     failure: node_groups.InstanceError | None = None
-    """Why it will never become a node; None as long as it may."""
+    """Why it will never have a node; None while it may."""
     cluster: str = ""
-    """The name of its Cluster; this and its labels are kept where MachineDrainRules are followed."""
+    """The name of its Cluster; kept, as its labels are, only for MachineDrainRules."""
     labels: tuple[str, ...] = ()
-    """Flat, by key: key, value, key, value … Machines of one MachineSet share them, unless someone labels each."""
+    """Labels as a flat tuple: key, value, key, value … Machines of one MachineSet share the tuple."""
 
     @property
     def key(self) -> str:
@@ -106,15 +106,15 @@ class Machine(msgspec.Struct, frozen=True, gc=False):
 
 
 def narrow_machine(mark: str, *, keeps_labels: bool = False) -> Callable[[clusterapi.Machine], Machine]:
-    """What makes of a Machine what is kept of it; `mark` is the annotation of those that go first.
+    """A function that narrows a Machine; `mark` is the delete-machine annotation.
 
-    `keeps_labels`: MachineDrainRules may select by its labels, and by its Cluster's.
+    `keeps_labels`: keep labels and cluster name, for MachineDrainRules.
     """
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
-    """Owners and labels."""
+    """# interned owners and labels"""
 
-    def keep(found: clusterapi.Machine) -> Machine:
-        metadata, spec, status = found.meta, found.spec or _NO_SPEC, found.status or _NO_STATUS
+    def keep(machine: clusterapi.Machine) -> Machine:
+        metadata, spec, status = machine.meta, machine.spec or _NO_SPEC, machine.status or _NO_STATUS
         name = metadata.name or ""
         node_name = (status.node_ref.name if status.node_ref else None) or ""
         owners = tuple(f"{owner.kind}/{metadata.namespace}/{owner.name}" for owner in metadata.owner_references or ())
@@ -130,7 +130,7 @@ def narrow_machine(mark: str, *, keeps_labels: bool = False) -> Callable[[cluste
             node_name=name if node_name == name else node_name,
             is_deleting=metadata.deletion_timestamp is not None,
             is_marked=mark in (metadata.annotations or {}),
-            pause=group_annotations.find_pause_reason(found),
+            pause=group_annotations.find_pause_reason(machine),
             failure=find_failure(status, spec),
             cluster=sys.intern(spec.cluster_name or "") if keeps_labels else "",
             labels=known.setdefault(labels, labels),
@@ -144,11 +144,11 @@ def _flatten(labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 _MOST_OWNERS = 10_000
-"""Owners and labels of which Machines share what they say; MachineSets come with every rollout and go again."""
+"""Maximum number of interned owners and labels; each rollout adds a MachineSet."""
 
 
 class NodeIndex:
-    """The nodes that exist, by provider id, by name and by the Machine that they say is theirs."""
+    """Existing nodes by provider id, name and Machine."""
 
     def __init__(self, named: group_annotations.AnnotationKeys) -> None:
         self._keys = named
@@ -157,12 +157,10 @@ class NodeIndex:
         self._by_name: dict[str, facts.Node] = {}
         self._by_machine: dict[str, facts.Node] = {}
         self._is_ambiguous = False
-        """Do several nodes have one id, or one that is empty but for slashes? Then any may stand for the others."""
+        """True if several nodes share an id or have an empty one: any of them may be found in place of the others."""
 
     def update(self, nodes: Sequence[facts.Node]) -> list[facts.Node]:
-        """Take these instead of those before. The nodes that differ, as they were and as they are; all nodes, where one
-        may be found in place of another.
-        """
+        """Replace all nodes. Returns the changed ones, before and after; all nodes if ids are ambiguous."""
         before, self._all = self._all, list(nodes)
         was_ambiguous = self._is_ambiguous
         if len(before) == len(nodes):
@@ -182,7 +180,7 @@ class NodeIndex:
         return self._by_id.get(normalize_provider_id(provider_id))
 
     def find_by_machine(self, machine: Machine) -> facts.Node | None:
-        """By provider id; then by the node's own word; by name only where one of both has no provider id to compare."""
+        """The node of a Machine: by provider id, by annotations, or by name if either lacks a provider id."""
         provider_id = machine.provider_id
         if provider_id and (node := self.find(provider_id)):
             return node
@@ -194,16 +192,16 @@ class NodeIndex:
         return named
 
     def machine_name_of(self, node: facts.Node) -> str:
-        """The key of the Machine that a node says is its own; empty if it says nothing."""
+        """The Machine key of a node's annotations; empty if it has none."""
         named = node.annotations.get(self._keys.machine)
         return "" if named is None else f"{node.annotations.get(self._keys.cluster_namespace, '')}/{named}"
 
     def _identify(self, node: facts.Node) -> tuple[str, str, str]:
-        """All that a node is found by."""
+        """All keys under which a node is indexed."""
         return node.name, node.provider_id, self.machine_name_of(node)
 
     def _index(self) -> None:
-        """Of several nodes with one id, the last is found."""
+        """Add nodes to the index; of several with one id the last wins."""
         nodes = self._all
         self._by_id = {normalize_provider_id(node.provider_id): node for node in nodes if node.provider_id}
         self._is_ambiguous = "" in self._by_id or len(self._by_id) < sum(1 for node in nodes if node.provider_id)
@@ -213,6 +211,6 @@ class NodeIndex:
     def _replace(self, old: facts.Node, new: facts.Node) -> None:
         name, provider_id, machine = self._identify(new)
         ids = ((self._by_id, normalize_provider_id(provider_id)), (self._by_name, name), (self._by_machine, machine))
-        for found, key in ids:
-            if found.get(key) is old:
-                found[key] = new
+        for nodes, key in ids:
+            if nodes.get(key) is old:
+                nodes[key] = new

@@ -25,7 +25,7 @@ from windlass.providers.clusterapi.scale_client import (
 
 
 class NodeGroupScaler:
-    """Changes groups."""
+    """Changes the sizes of node groups."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class NodeGroupScaler:
             await self._replicas.write(group, choose, self._sizes.read_version(group))
 
     async def explain_reverts(self, id: str) -> base.ProviderError:
-        """Who puts back the sizes of a contested group."""
+        """Which managers revert the sizes of a contested group."""
         return scale_client.size_contested_error(id, await self._replicas.find_owners(self._find(id)))
 
     def _is_deleting_all(self, id: str) -> bool:
-        """Does Cluster API delete all Machines of a group that were told to go?"""
+        """True if Cluster API deletes all annotated Machines of a group."""
         group, context = self._find(id), self._context()
         return not node_groups.find_members(group, self._sizes.read(group), context).marked.leaving
 
@@ -82,63 +82,63 @@ class NodeGroupScaler:
                     raise scale_client.provider_error(
                         f"size decrease out of date - expected:{order.from_size} found:{replicas}"
                     )
-                wanted = min(replicas, order.to_size)
-                if wanted == replicas:
+                desired = min(replicas, order.to_size)
+                if desired == replicas:
                     return replicas
-                if wanted < there:
+                if desired < there:
                     raise scale_client.provider_error(
                         f"node group {group.name}: attempt to delete existing nodes "
                         f"currentReplicas:{replicas} delta:{-order.by} existingNodes: {there}"
                     )
-                if wanted < smallest:
-                    raise scale_client.provider_error(f"size decrease too large - desired:{wanted} min:{smallest}")
-                return wanted
+                if desired < smallest:
+                    raise scale_client.provider_error(f"size decrease too large - desired:{desired} min:{smallest}")
+                return desired
 
             await self._replicas.write(group, choose, size)
 
     async def delete_instances(self, order: plan.DeleteInstances) -> None:
         async with self._lock(order.group):
             group = self._find(order.group)
-            wanted = [(provider_id, self._find_by_id(provider_id)) for provider_id in order.provider_ids]
-            become = [id for id, machine in wanted if machine is not None and machine.node_name]
+            desired = [(provider_id, self._find_by_id(provider_id)) for provider_id in order.provider_ids]
+            become = [id for id, machine in desired if machine is not None and machine.node_name]
             refused = {id: scale_client.provider_error(f"{id} has become a node") for id in become}
-            wanted = [(id, machine) for id, machine in wanted if id not in refused]
-            refused |= await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
+            desired = [(id, machine) for id, machine in desired if id not in refused]
+            refused |= await self._delete(group, desired, 0 if order.force else self._bound(group).min)
         if refused:
             raise next(iter(refused.values()))
 
     async def delete_nodes(self, id: str, nodes: Sequence[facts.Node]) -> Mapping[str, base.ProviderError]:
-        """Nodes that were refused while others were not, by name."""
+        """# nodes that were not deleted while others were, by name"""
         async with self._lock(id):
             group = self._find(id)
-            wanted = [(node.provider_id, self._find_of_node(node)) for node in nodes]
-            refused = await self._delete(group, wanted, self._bound(group).min)
+            desired = [(node.provider_id, self._find_of_node(node)) for node in nodes]
+            refused = await self._delete(group, desired, self._bound(group).min)
         if refused and len(refused) == len({node.provider_id for node in nodes}):
             raise next(iter(refused.values()))
         return {node.name: refused[node.provider_id] for node in nodes if node.provider_id in refused}
 
-    # Deleting
+    # Deletion
 
     async def _delete(
-        self, group: ScalableResource, wanted: Sequence[tuple[str, Machine | None]], smallest: int
+        self, group: ScalableResource, desired: Sequence[tuple[str, Machine | None]], smallest: int
     ) -> dict[str, base.ProviderError]:
-        """Delete these; nothing is done about those that are gone, or on their way out already.
+        """Delete instances; those that are gone or being deleted count as done.
 
-        Returns those that were refused, by provider id. `Refused` if the group as a whole may not shrink.
+        Returns failed ones by provider id. ProviderError if the group may not shrink.
         """
-        size, members = await self._prepare(group, keep=[machine for _, machine in wanted if machine is not None])
+        size, members = await self._prepare(group, keep=[machine for _, machine in desired if machine is not None])
         own = {machine.uid for machine in members.machines}
         machines: dict[str, Machine] = {}
         without: list[str] = []
         refused: dict[str, base.ProviderError] = {}
-        for provider_id, machine in wanted:
+        for provider_id, machine in desired:
             try:
                 if machine is None:
                     without += self._check_instance(group, provider_id)
                 elif machine.uid not in own:
                     raise scale_client.provider_error(f"node {provider_id!r} doesn't belong to node group {group.id!r}")
-                elif why := scalable_resources.find_machine_pause(group, machine, self._context().kinds):
-                    raise scale_client.provider_error(f"Machine {machine.key} is paused: {why}")
+                elif reason := scalable_resources.find_machine_pause(group, machine, self._context().kinds):
+                    raise scale_client.provider_error(f"Machine {machine.key} is paused: {reason}")
                 elif not machine.is_deleting and machine.uid not in members.marked.leaving:
                     machines[provider_id] = machine
             except base.ProviderError as error:
@@ -150,10 +150,10 @@ class NodeGroupScaler:
         return refused
 
     def _check_instance(self, group: ScalableResource, provider_id: str) -> list[str]:
-        """An instance of a MachinePool that no Machine stands for; empty if it is gone, or on its way out."""
+        """The error for an instance of a MachinePool without a Machine; empty if it is gone or being deleted."""
         if machines.is_synthetic_provider_id(provider_id) or not group.is_pool:
-            return []  # its Machine was there and is gone
-        listed = {machines.normalize_provider_id(one) for one in group.provider_ids}
+            return []  # its Machine is gone
+        listed = {machines.normalize_provider_id(item) for item in group.provider_ids}
         if machines.normalize_provider_id(provider_id) not in listed:
             raise scale_client.provider_error(f"node {provider_id!r} is not present in providerIDList of {group.id!r}")
         return [] if self._memory.is_pending(group.id, provider_id) else [provider_id]
@@ -166,7 +166,7 @@ class NodeGroupScaler:
         smallest: int,
         size: ReplicasAtVersion,
     ) -> dict[str, base.ProviderError]:
-        """Mark Machines and lower the size. Those that could not be marked, by uid."""
+        """Annotate Machines and lower the size. Returns errors of annotations by uid."""
         try:
             marked, failed = await self._marks.annotate(machines)
         except errors.KubeError as error:
@@ -185,7 +185,7 @@ class NodeGroupScaler:
         try:
             await self._replicas.write(group, choose, size)
         except ScaleOutcomeUnknown:
-            raise  # if it was taken after all, the marks are needed; if not, the next change finds them stale
+            raise  # if the size was written, the annotations are needed; else the next change removes them
         except base.ProviderError:
             await self._marks.remove(marked)
             raise
@@ -195,7 +195,7 @@ class NodeGroupScaler:
     async def _prepare(
         self, group: ScalableResource, keep: Iterable[Machine] = ()
     ) -> tuple[ReplicasAtVersion, GroupMembers]:
-        """Look at a group that is to shrink, and take off the marks that would send away others than those meant."""
+        """Check a group before it shrinks, and remove stale annotations that would delete other Machines."""
         size = await self._replicas.read(group)
         members = node_groups.find_members(group, size.replicas, self._context())
         if unread := self._context().kinds.find_unread_member(group.namespace):
@@ -209,19 +209,19 @@ class NodeGroupScaler:
         self._memory.discard(machine.uid for machine in stale)
         return size, members
 
-    # Finding
+    # Lookup
 
     def _lock(self, id: str) -> asyncio.Lock:
         return self._locks.setdefault(id, asyncio.Lock())
 
     def _find(self, id: str) -> ScalableResource:
         context = self._context()
-        found = scalable_resources.find_scalable(context.kinds, context.config, id)
-        if found is None:
+        resource = scalable_resources.find_scalable(context.kinds, context.config, id)
+        if resource is None:
             raise scale_client.provider_error(f"no such node group: {id}")
-        if why := scalable_resources.find_pause(found, context.kinds):
-            raise scale_client.provider_error(f"{id} is paused: {why}")
-        return found
+        if reason := scalable_resources.find_pause(resource, context.kinds):
+            raise scale_client.provider_error(f"{id} is paused: {reason}")
+        return resource
 
     def _bound(self, group: ScalableResource) -> group_annotations.SizeBounds:
         try:
@@ -255,7 +255,7 @@ def _check_size(group: ScalableResource, size: int, by: int, smallest: int) -> N
 
 
 def _count_present(group: ScalableResource, members: GroupMembers) -> int:
-    """Instances that are nodes, or may be: lowering the size below them would delete one."""
-    machines = sum(1 for one in members.machines if one.node_name and not one.is_deleting)
+    """The number of instances with nodes or possibly with nodes; a lower size would delete one."""
+    machines = sum(1 for machine in members.machines if machine.node_name and not machine.is_deleting)
     listed = len(group.provider_ids) if group.is_pool and not members.machines else 0
     return max(machines, listed)

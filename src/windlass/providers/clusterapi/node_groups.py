@@ -32,7 +32,7 @@ from windlass.providers.clusterapi.scalable_resources import MACHINE_DEPLOYMENT,
 def describe_instance(
     machine: Machine, node: facts.Node | None, is_leaving: bool, drain: machine_drain_rule.SelectingRules
 ) -> node_groups.Instance:
-    """The instance behind a Machine, given its node, if it has one, whether it was told to go, and its drain rules."""
+    """The instance of a Machine, from its node, its deletion and its drain rules."""
     is_leaving = is_leaving or machine.is_deleting
     if node is not None:
         state = "Deleting" if is_leaving else "Running"
@@ -56,7 +56,7 @@ def _instance_name(kind: machines.ProviderIdKind, machine: Machine) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """The Machines of a group, what became of their marks, and whether they are being replaced."""
+    """Machines of a group, their delete annotations, and whether a rollout is in progress."""
 
     machines: tuple[Machine, ...]
     marked: deletion.DeleteAnnotationState
@@ -65,7 +65,7 @@ class GroupMembers:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroupContext:
-    """What the reading of a group may look at."""
+    """Inputs for reading groups."""
 
     kinds: ClusterApiObjects
     infrastructure: informers.InfrastructureTemplates
@@ -85,14 +85,14 @@ def find_members(group: ScalableResource, replicas: int, context: NodeGroupConte
 
 
 def can_choose_instance(group: ScalableResource, members: GroupMembers) -> bool:
-    """Can one say which instance goes? Not of a MachinePool whose instances have no Machines to carry a mark."""
+    """True if single instances can be deleted. False for a MachinePool whose instances have no Machines."""
     return not group.is_pool or bool(members.machines) or not group.provider_ids
 
 
 def read_node_group(
     group: ScalableResource, replicas: int, nodes: NodeIndex, context: NodeGroupContext
 ) -> tuple[node_groups.NodeGroup | None, list[errors.InvalidObject]]:
-    """The group, if it is one, and complaints."""
+    """Read a group; None if it is not one; with problems of its parts."""
     try:
         sizes = group_annotations.read_size_bounds(group.annotations, context.keys)
     except fields.InvalidField as error:
@@ -100,11 +100,11 @@ def read_node_group(
     if not sizes.allow_nodes:
         return None, []
     members = find_members(group, replicas, context)
-    found = list(list_instances(group, members, nodes, context))
-    made, complaints = _make_template(group, found, nodes, context)
+    instances = list(list_instances(group, members, nodes, context))
+    made, complaints = _make_template(group, instances, nodes, context)
     if made is None and replicas == 0:
         return None, complaints or [_missing_capacity(group, context)]
-    chosen, about_options = group_annotations.read_group_options(group.annotations, context.keys)
+    group_options, about_options = group_annotations.read_group_options(group.annotations, context.keys)
     complaints += [group.to_invalid_object(error) for error in about_options]
     return (
         node_groups.NodeGroup(
@@ -112,10 +112,10 @@ def read_node_group(
             min_size=sizes.min,
             max_size=sizes.max,
             target_size=replicas,
-            instances=tuple(found),
+            instances=tuple(instances),
             template=made,
             template_pods=() if made is None else (node_template.make_kube_proxy(group.name),),
-            options=chosen,
+            options=group_options,
             is_rolling_out=members.is_rolling_out,
             can_choose=can_choose_instance(group, members),
             kept=frozenset(find_unremovable(group, members, nodes, context)),
@@ -129,7 +129,7 @@ def read_node_group(
 def list_instances(
     group: ScalableResource, members: GroupMembers, nodes: NodeIndex, context: NodeGroupContext
 ) -> Iterator[node_groups.Instance]:
-    """One for each Machine; of a MachinePool also one for each instance without a Machine."""
+    """The instances of a group: one per Machine, and those of a MachinePool without Machines."""
     with_machine = set()
     for machine in members.machines:
         if group.is_pool and machine.provider_id:
@@ -146,8 +146,9 @@ def list_instances(
 def find_unremovable(
     group: ScalableResource, members: GroupMembers, nodes: NodeIndex, context: NodeGroupContext
 ) -> Iterator[str]:
-    """Instances that cannot be removed, by provider id: those whose Machines are paused. All of them while there is a
-    Machine that cannot be read: how many the group has, and which are on their way out, is not known then.
+    """Instances that cannot be deleted, by provider id: their Machines are paused.
+
+    All of them while a Machine is malformed, since the count of the group and its deletions are then unknown.
     """
     is_unsure = context.kinds.find_unread_member(group.namespace) is not None
     for machine in members.machines:
@@ -157,23 +158,23 @@ def find_unremovable(
 
 
 def hold_node_group(
-    group: ScalableResource, replicas: int, why: str, nodes: NodeIndex, context: NodeGroupContext
+    group: ScalableResource, replicas: int, reason: str, nodes: NodeIndex, context: NodeGroupContext
 ) -> node_groups.HeldGroup:
-    """The group as one that must be left alone for now."""
+    """The group as held: it must not be changed now."""
     members = find_members(group, replicas, context)
     ids = tuple(instance.provider_id for instance in list_instances(group, members, nodes, context))
-    return node_groups.HeldGroup(group.id, why, ids)
+    return node_groups.HeldGroup(group.id, reason, ids)
 
 
 def _make_template(
-    group: ScalableResource, found: Sequence[node_groups.Instance], nodes: NodeIndex, context: NodeGroupContext
+    group: ScalableResource, instances: Sequence[node_groups.Instance], nodes: NodeIndex, context: NodeGroupContext
 ) -> tuple[facts.Node | None, list[errors.InvalidObject]]:
     source = node_template.TemplateSource(
         name=group.name,
         annotations=group.annotations,
         machine=group.spec.template,
         infrastructure=find_infrastructure_template(group, context),
-        example=_find_example(found, nodes),
+        example=_find_example(instances, nodes),
     )
     try:
         made = node_template.make_node_template(source, context.config.default_architecture)
@@ -184,8 +185,8 @@ def _make_template(
     return made.node, [group.to_invalid_object(error) for error in made.complaints]
 
 
-def _find_example(found: Iterable[node_groups.Instance], nodes: NodeIndex) -> facts.Node | None:
-    registered = (nodes.find(instance.provider_id) for instance in found)
+def _find_example(instances: Iterable[node_groups.Instance], nodes: NodeIndex) -> facts.Node | None:
+    registered = (nodes.find(instance.provider_id) for instance in instances)
     return next((node for node in registered if node is not None and not node.unreadable), None)
 
 
@@ -195,7 +196,7 @@ def _find_template_reference(group: ScalableResource) -> clusterapi.Reference | 
 
 
 def find_group_template_kind(group: ScalableResource) -> informers.TemplateKind | None:
-    """The kind of the group's infrastructure template; for a MachinePool, of its infrastructure."""
+    """The kind of the group's infrastructure template; of a MachinePool, of its infrastructure."""
     return informers.find_template_kind(_find_template_reference(group))
 
 
@@ -209,7 +210,7 @@ def find_infrastructure_template(
 
 
 def _missing_capacity(group: ScalableResource, context: NodeGroupContext) -> errors.InvalidObject:
-    """A group at zero of which nobody can tell what its first node would have."""
+    """The error of an empty group without known capacity."""
     reference, kind = _find_template_reference(group), find_group_template_kind(group)
     accepted = f"cpu and memory in annotations {group_annotations.CPU} and {group_annotations.MEMORY}"
     if reference is None or kind is None or not reference.name:
@@ -227,27 +228,27 @@ def _missing_capacity(group: ScalableResource, context: NodeGroupContext) -> err
 
 @dataclass(frozen=True, slots=True)
 class NodeGroupOrigin:
-    """What a group is read from, without its Machines and nodes."""
+    """Inputs of a group other than Machines and nodes."""
 
     objects: tuple[object, ...]
-    """The group itself, its MachineSets, its infrastructure template and all MachineDrainRules, as they were read."""
+    """The group, its MachineSets, its infrastructure template and all MachineDrainRules."""
     replicas: int
     is_mirror: bool
     has_unread_member: bool
     owners: tuple[str, ...]
-    """Who owns its Machines, as `kind/namespace/name`."""
+    """Owners of its Machines as `kind/namespace/name`."""
 
     def is_same(self, other: "NodeGroupOrigin") -> bool:
         return (
             len(self.objects) == len(other.objects)
-            and all(one is two for one, two in zip(self.objects, other.objects, strict=True))
+            and all(item is two for item, two in zip(self.objects, other.objects, strict=True))
             and (self.replicas, self.is_mirror, self.has_unread_member, self.owners)
             == (other.replicas, other.is_mirror, other.has_unread_member, other.owners)
         )
 
 
 def trace_origin(group: ScalableResource, replicas: int, context: NodeGroupContext) -> NodeGroupOrigin:
-    """What a group is read from, but for its Machines and their nodes. All else that `read` looks at belongs here."""
+    """The inputs of `read_node_group` other than Machines and nodes; every input must be listed here."""
     namespace, name = group.namespace, group.name
     sets = context.kinds.machine_sets_of(namespace, name) if group.kind == MACHINE_DEPLOYMENT else ()
     return NodeGroupOrigin(
@@ -267,23 +268,23 @@ class _CachedGroup:
 
 
 class NodeGroupCache:
-    """Groups as they were read last."""
+    """Cache of read groups."""
 
     def __init__(self) -> None:
         self._kept: dict[str, _CachedGroup] = {}
         self._looked_at: set[str] = set()
         self._owners: set[str] = set()
-        """Owners of Machines that changed, or whose nodes did, since the last observation."""
+        """Owners of Machines that changed, or whose nodes changed, since the last observation."""
         self._provider_ids: set[str] = set()
-        """Of nodes that changed since, normalised: those of MachinePools may have no Machines."""
+        """Normalized provider ids of changed nodes, for MachinePools without Machines."""
 
     def invalidate(self, owners: Iterable[str], provider_ids: Iterable[str] = ()) -> None:
-        """Groups of these owners, and those that list these provider ids, must be read again."""
+        """Invalidate groups with these owners or provider ids."""
         self._owners.update(owners)
         self._provider_ids.update(provider_ids)
 
     def find(self, id: str, origin: NodeGroupOrigin) -> node_groups.NodeGroup | None:
-        """The group, if it would be read the same again."""
+        """The cached group, if no input changed."""
         kept = self._kept.get(id)
         if kept is None or not kept.origin.is_same(origin):
             return None
@@ -293,11 +294,11 @@ class NodeGroupCache:
         return kept.group
 
     def put(self, id: str, origin: NodeGroupOrigin, listed: Iterable[str], group: node_groups.NodeGroup) -> None:
-        """`listed` are provider ids that the group names itself, normalised."""
+        """Cache a group. `listed` are the normalized provider ids in its spec."""
         self._kept[id] = _CachedGroup(origin, frozenset(listed), group)
         self._looked_at.add(id)
 
     def evict_unused(self) -> None:
-        """All groups were looked at: forget those that were not found or kept, and what changed before."""
+        """Drop groups that the current observation did not use, and reset changes."""
         self._kept = {id: kept for id, kept in self._kept.items() if id in self._looked_at}
         self._looked_at, self._owners, self._provider_ids = set(), set(), set()

@@ -28,28 +28,28 @@ _RESOURCES = {key: name for name, key in _AMOUNTS}
 
 
 def find_capacity(annotations: Mapping[str, str], template: clusterapi.InfrastructureTemplate | None) -> Capacity:
-    """All that is known. InvalidField if an annotation cannot be read."""
-    found = {facts.PODS: quantity.Quantity(DEFAULT_PODS * quantity.NANO)}
-    return found | read_template_capacity(template) | read_capacity_annotations(annotations)
+    """Capacity of a new node. InvalidField if an annotation is invalid."""
+    quantities = {facts.PODS: quantity.Quantity(DEFAULT_PODS * quantity.NANO)}
+    return quantities | read_template_capacity(template) | read_capacity_annotations(annotations)
 
 
-def is_sufficient(found: Capacity) -> bool:
-    """Can a node be made from this that nobody has seen yet?"""
-    return facts.CPU in found and facts.MEMORY in found
+def is_sufficient(quantities: Capacity) -> bool:
+    """True if the capacity suffices for a template: cpu and memory are known."""
+    return facts.CPU in quantities and facts.MEMORY in quantities
 
 
 def read_capacity_annotations(annotations: Mapping[str, str]) -> Capacity:
-    found = {name: read_quantity_annotation(annotations, key) for name, key in _AMOUNTS}
-    found[facts.PODS] = read_count_annotation(annotations, group_annotations.MAX_PODS)
+    quantities = {name: read_quantity_annotation(annotations, key) for name, key in _AMOUNTS}
+    quantities[facts.PODS] = read_count_annotation(annotations, group_annotations.MAX_PODS)
     count = read_count_annotation(annotations, group_annotations.GPU_COUNT)
     if gpu_type := annotations.get(group_annotations.GPU_TYPE):
-        found[gpu_type] = count
-    return {name: amount for name, amount in found.items() if amount.nano}
+        quantities[gpu_type] = count
+    return {name: amount for name, amount in quantities.items() if amount.nano}
 
 
 def read_template_capacity(template: clusterapi.InfrastructureTemplate | None) -> Capacity:
     status = template.status if template else None
-    found = {}
+    quantities = {}
     for name, value in ((status.capacity if status else None) or {}).items():
         try:
             amount = quantity.saturate_int64(quantity.read_quantity(value))
@@ -57,12 +57,12 @@ def read_template_capacity(template: clusterapi.InfrastructureTemplate | None) -
         except ValueError:
             continue
         if amount.nano >= 0:
-            found[name] = amount
-    return found
+            quantities[name] = amount
+    return quantities
 
 
 def read_quantity_annotation(annotations: Mapping[str, str], key: str) -> quantity.Quantity:
-    """The amount that an annotation names; zero if it is not there."""
+    """The quantity of an annotation; 0 if it is missing."""
     text = annotations.get(key, "")
     if not text:
         return quantity.ZERO
@@ -77,7 +77,7 @@ def read_quantity_annotation(annotations: Mapping[str, str], key: str) -> quanti
 
 
 def read_count_annotation(annotations: Mapping[str, str], key: str) -> quantity.Quantity:
-    """The whole number that an annotation names; zero if it is not there."""
+    """The integer of an annotation; 0 if it is missing."""
     text = annotations.get(key, "")
     if not text:
         return quantity.ZERO
@@ -89,9 +89,9 @@ def read_count_annotation(annotations: Mapping[str, str], key: str) -> quantity.
     return amount
 
 
-def count_resources(found: Capacity) -> facts.Resources:
-    """As the engine counts: millicores, bytes, pieces."""
-    return tuple(sorted((name, fields.to_engine_amount(name, amount)) for name, amount in found.items()))
+def count_resources(quantities: Capacity) -> facts.Resources:
+    """Amounts in engine units: millicores, bytes, pieces."""
+    return tuple(sorted((name, fields.to_engine_amount(name, amount)) for name, amount in quantities.items()))
 
 
 _INT32_MAX = 2**31 - 1
@@ -99,12 +99,12 @@ _INT32_MAX = 2**31 - 1
 GPU = "gpu"
 
 MAX_DEVICES = 1024
-"""Devices of one node. Each is an object: a count that no node has would fill the memory."""
+"""Maximum devices of a node. Each becomes an object: an absurd count must not exhaust memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraDevices:
-    """Devices that a node's driver would publish."""
+    """Devices that the DRA driver of a node would publish."""
 
     driver: str
     type: str
@@ -112,7 +112,7 @@ class DraDevices:
 
 
 def read_dra_devices(annotations: Mapping[str, str]) -> DraDevices | None:
-    """GPUs of a DRA driver. InvalidField if their number cannot be read."""
+    """GPUs of a DRA driver from annotations. InvalidField if their count is invalid."""
     driver = annotations.get(group_annotations.DRA_DRIVER, "")
     count = read_count_annotation(annotations, group_annotations.GPU_COUNT).value() if driver else 0
     if count > MAX_DEVICES:
@@ -124,24 +124,26 @@ def read_dra_devices(annotations: Mapping[str, str]) -> DraDevices | None:
     return DraDevices(driver, GPU, count) if count else None
 
 
-def make_resource_slices(found: DraDevices | None, node_name: str) -> dynamic_resources.ResourceSlices:
-    """The slices that the driver would publish of a node: one pool, named after it."""
-    if found is None:
+def make_resource_slices(dra_devices: DraDevices | None, node_name: str) -> dynamic_resources.ResourceSlices:
+    """The ResourceSlices that the driver would publish for a node: one pool with the node's name."""
+    if dra_devices is None:
         return ()
-    traits = dynamic_resources.DeviceTraits(attributes=(("type", found.type),))
-    made = tuple(dynamic_resources.Device(f"{found.type}-{number}", traits) for number in range(found.count))
+    traits = dynamic_resources.DeviceTraits(attributes=(("type", dra_devices.type),))
+    made = tuple(
+        dynamic_resources.Device(f"{dra_devices.type}-{number}", traits) for number in range(dra_devices.count)
+    )
     reach = dynamic_resources.NodeReach(node_name=node_name)
     return (
         dynamic_resources.ResourceSlice(
-            f"{node_name}-{found.driver}", found.driver, node_name, reach=reach, devices=made
+            f"{node_name}-{dra_devices.driver}", dra_devices.driver, node_name, reach=reach, devices=made
         ),
     )
 
 
 def read_csi_drivers(annotations: Mapping[str, str]) -> tuple[tuple[str, int | None], ...]:
-    """(driver, volumes that it attaches to a node) for each; None: no limit. Entries that cannot be read are left out.
+    """(driver, attach limit) of each CSI driver; None: no limit. Malformed entries are skipped.
 
-    `ebs.csi.aws.com=25,efs.csi.aws.com=0`; zero is no limit.
+    `ebs.csi.aws.com=25,efs.csi.aws.com=0`; 0 is no limit.
     """
     drivers: list[tuple[str, int | None]] = []
     for entry in annotations.get(group_annotations.CSI_DRIVER, "").split(","):
@@ -160,7 +162,7 @@ _ACCEPTED = "key=value:Effect, with an effect of NoSchedule, PreferNoSchedule or
 def read_taints(
     annotations: Mapping[str, str], declared: Iterable[core.Taint] | None
 ) -> tuple[tuple[facts.Taint, ...], tuple[fields.InvalidField, ...]]:
-    """The taints of a new node: those declared on the template, overruled by the annotation; and complaints."""
+    """Taints of a new node, from the template and overridden by the annotation; with errors."""
     found: dict[tuple[str, str], facts.Taint] = {}
     complaints: list[fields.InvalidField] = []
     for taint in declared or ():
@@ -178,7 +180,7 @@ def read_taints(
 
 
 def parse_taint(entry: str) -> facts.Taint | None:
-    """One entry; None if it is no taint, or would have no effect."""
+    """Parse one taint; None if it is malformed or its effect is unknown."""
     rest, colon, effect = entry.partition(":")
     key, _, value = rest.partition("=")
     if not colon or effect not in _EFFECTS:
@@ -210,12 +212,12 @@ _TELLING = (
     facts.ZONE_BETA,
     facts.ZONE,
 )
-"""Labels in which all nodes of a group are alike."""
+"""Labels that are equal on all nodes of a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTemplate:
-    """A node to be, what is attached to it, and what of its description could not be read."""
+    """A template node, its attachments, and errors of its description."""
 
     node: facts.Node
     gpus: DraDevices | None = None
@@ -224,22 +226,22 @@ class NodeTemplate:
 
 @dataclass(frozen=True, slots=True)
 class TemplateSource:
-    """Where a template is made from."""
+    """Inputs of a node template."""
 
     name: str
     annotations: Mapping[str, str]
     machine: clusterapi.MachineTemplate | None = None
     infrastructure: clusterapi.InfrastructureTemplate | None = None
     example: facts.Node | None = None
-    """A node of the group."""
+    """An existing node of the group."""
 
 
 def make_node_template(source: TemplateSource, default_architecture: str) -> NodeTemplate | None:
-    """The template; None if nothing says how much cpu or memory there would be. InvalidField for garbage."""
-    found = find_capacity(source.annotations, source.infrastructure)
-    if not is_sufficient(found):
+    """Build the template; None if cpu or memory is unknown. InvalidField if an annotation is invalid."""
+    quantities = find_capacity(source.annotations, source.infrastructure)
+    if not is_sufficient(quantities):
         return None
-    amounts = count_resources(found)
+    amounts = count_resources(quantities)
     declared = source.machine.spec.taints if source.machine and source.machine.spec else None
     taints, complaints = read_taints(source.annotations, declared)
     name = f"{source.name}-template"
@@ -259,7 +261,7 @@ def make_node_template(source: TemplateSource, default_architecture: str) -> Nod
 
 
 def make_kube_proxy(name: str) -> facts.Pod:
-    """The pod that a node is taken to start with, where no node tells what really does."""
+    """A kube-proxy pod, assumed on new nodes if no existing node shows the real one."""
     return facts.Pod(
         "kube-system",
         f"kube-proxy-{name}",
@@ -270,14 +272,14 @@ def make_kube_proxy(name: str) -> facts.Pod:
 
 
 def read_system(infrastructure: clusterapi.InfrastructureTemplate | None) -> tuple[str, str]:
-    """(architecture, operating system), each empty where the template does not say."""
+    """(architecture, operating system); each empty if unknown."""
     status = infrastructure.status if infrastructure else None
-    told = (status.node_info if status else None) or clusterapi.NodeInfo()
-    return told.architecture or "", told.operating_system or ""
+    info = (status.node_info if status else None) or clusterapi.NodeInfo()
+    return info.architecture or "", info.operating_system or ""
 
 
 def read_label_annotation(annotations: Mapping[str, str]) -> dict[str, str]:
-    """`key=value,…`: taken as they are; an entry without `=` is left out."""
+    """Labels of the form `key=value,…`, unvalidated; entries without `=` are skipped."""
     entries = (entry.partition("=") for entry in annotations.get(group_annotations.LABELS, "").split(","))
     return {key: value for key, equals, value in entries if equals}
 
@@ -298,6 +300,6 @@ def _template_labels(source: TemplateSource, name: str, default_architecture: st
 
 
 def _is_copied(key: str) -> bool:
-    """Does Cluster API copy this label from a Machine to its node?"""
+    """True if Cluster API copies the label from a Machine to its node."""
     domain = key.partition("/")[0]
-    return domain == _ROLE or domain in _COPIED or domain.endswith(tuple(f".{one}" for one in _COPIED))
+    return domain == _ROLE or domain in _COPIED or domain.endswith(tuple(f".{item}" for item in _COPIED))

@@ -37,12 +37,12 @@ _NODE = "nodeRef"
 
 @dataclass(frozen=True, slots=True)
 class ClusterApiObjects:
-    """Everything that is followed from the start."""
+    """Informers of Cluster API resources."""
 
     machines: ResourceInformer[Machine]
     machine_sets: ResourceInformer[clusterapi.MachineSet]
     machine_deployments: ResourceInformer[clusterapi.MachineDeployment] | None
-    """None where the server has no such kind; so with the next."""
+    """None if the server lacks the kind, as for the next ones."""
     machine_pools: ResourceInformer[clusterapi.MachinePool] | None
     mirrored: ResourceInformer[clusterapi.MirroredMachineSet] | None
     machine_drain_rules: ResourceInformer[node_groups.MachineDrainRule] | None = None
@@ -50,7 +50,7 @@ class ClusterApiObjects:
 
     @property
     def scalable(self) -> list[ResourceInformer[Any]]:
-        """Where groups are found."""
+        """Informers of kinds that may be node groups."""
         found = (self.machine_deployments, self.machine_sets, self.machine_pools)
         return [followed for followed in found if followed is not None]
 
@@ -60,7 +60,7 @@ class ClusterApiObjects:
 
     @property
     def optional(self) -> list[ResourceInformer[Any]]:
-        """What groups can do without: reading it may be refused."""
+        """Informers that may be refused without affecting groups."""
         return [followed for followed in (self.machine_drain_rules, self.clusters) if followed is not None]
 
     @property
@@ -69,16 +69,16 @@ class ClusterApiObjects:
 
     @property
     def malformed_groups(self) -> list[errors.InvalidObject]:
-        """Those of them that may be groups."""
+        """Malformed objects that may be node groups."""
         return [complaint for followed in self.scalable for complaint in followed.malformed]
 
     def find_unread_member(self, namespace: str) -> errors.InvalidObject | None:
-        """A Machine or MachineSet that exists in the namespace and cannot be read: any group may own it."""
+        """A malformed Machine or MachineSet of the namespace: any group may own it."""
         both = (*self.machines.malformed, *self.machine_sets.malformed)
-        return next((one for one in both if one.name.startswith(f"{namespace}/")), None)
+        return next((invalid for invalid in both if invalid.name.startswith(f"{namespace}/")), None)
 
     def machines_of(self, kind: str, namespace: str, name: str) -> Iterator[Machine]:
-        """The Machines of a group, by who owns them."""
+        """The Machines of a group, by owner."""
         for owner in self.owners_of(kind, namespace, name):
             yield from self.machines.find(_OWNER, owner)
 
@@ -86,33 +86,36 @@ class ClusterApiObjects:
         return self.machine_sets.find(_OWNER, f"{MACHINE_DEPLOYMENT}/{namespace}/{deployment}")
 
     def find_machine(self, provider_id: str, node_name: str, key: str) -> Machine | None:
-        """The Machine of a node: by provider id, by the key that the node's annotations give, or by the node's name."""
+        """The Machine of a node: by provider id, by the node's annotations, or by name."""
         namespace, _, name = key.partition("/")
         if provider_id and (
-            found := next(self.machines.find(_PROVIDER_ID, machines.normalize_provider_id(provider_id)), None)
+            machine := next(self.machines.find(_PROVIDER_ID, machines.normalize_provider_id(provider_id)), None)
         ):
-            return found
-        if name and (found := self.machines.get(namespace, name)):
-            return found
+            return machine
+        if name and (machine := self.machines.get(namespace, name)):
+            return machine
         return next(self.machines.find(_NODE, node_name), None) if node_name else None
 
     def machines_of_node(self, provider_id: str, node_name: str, key: str) -> Iterator[Machine]:
-        """All Machines that may take this for their node: see `nodes.Nodes.of_machine`."""
+        """All Machines that may match this node: see `machines.NodeIndex.find_by_machine`."""
         namespace, _, name = key.partition("/")
         if provider_id:
             yield from self.machines.find(_PROVIDER_ID, machines.normalize_provider_id(provider_id))
-        if name and (found := self.machines.get(namespace, name)):
-            yield found
+        if name and (machine := self.machines.get(namespace, name)):
+            yield machine
         yield from self.machines.find(_NODE, node_name)
 
     def owners_of(self, kind: str, namespace: str, name: str) -> tuple[str, ...]:
-        """Who owns the Machines of a group: itself, or the MachineSets of a MachineDeployment."""
+        """Owners of the group's Machines: itself, or the MachineSets of a MachineDeployment."""
         if kind != MACHINE_DEPLOYMENT:
             return (f"{kind}/{namespace}/{name}",)
-        return tuple(f"{MACHINE_SET}/{namespace}/{one.meta.name}" for one in self.machine_sets_of(namespace, name))
+        return tuple(
+            f"{MACHINE_SET}/{namespace}/{machine_set.meta.name}"
+            for machine_set in self.machine_sets_of(namespace, name)
+        )
 
     def is_mirror(self, machine_set: str) -> bool:
-        """Does the MachineSet's twin of the same name hold the authority over both?"""
+        """True if the MachineSet's counterpart in OpenShift's Machine API is authoritative."""
         for twin in self.mirrored or ():
             if twin.meta.name == machine_set:
                 return twin.status is not None and twin.status.authoritative_api == "MachineAPI"
@@ -120,12 +123,12 @@ class ClusterApiObjects:
 
 
 async def discover_resources(api: client.Client, config: Config) -> Mapping[str, Resource[Any]] | None:
-    """The resources of the API group in the version asked for, or preferred, by plural; None if there is none."""
+    """Resources of the API group by plural, in the given or preferred version; None if it serves none."""
     versions = [f"{config.group}/{config.version}"] if config.version else []
     versions = versions or await discovery.list_versions(api, config.group)
     if not versions:
         return None
-    listed = {one.name for one in await discovery.list_resources(api, versions[0])}
+    listed = {api_resource.name for api_resource in await discovery.list_resources(api, versions[0])}
     known: tuple[Resource[Any], ...] = (
         resources.MACHINES,
         resources.MACHINE_SETS,
@@ -134,7 +137,7 @@ async def discover_resources(api: client.Client, config: Config) -> Mapping[str,
         resources.MACHINE_DRAIN_RULES,
         resources.CLUSTERS,
     )
-    found = {one.plural: one.at(versions[0]) for one in known if one.plural in listed}
+    found = {resource.plural: resource.at(versions[0]) for resource in known if resource.plural in listed}
     return found if {"machines", "machinesets"} <= found.keys() else None
 
 
@@ -146,13 +149,13 @@ def watch_resources(
     on_machine: store.EventHandler[Machine],
     on_scalable: Callable[[Resource[Any], Any], None],
 ) -> ClusterApiObjects:
-    """Prepare to follow what the server has; nothing is sent yet."""
+    """Create informers of the served resources; nothing is sent yet."""
     namespaces = group_discovery.find_namespaces(config.specs)
 
     def follow_scalable(plural: str, indexes: Any = None) -> ResourceInformer[Any]:
         resource = found[plural]
         handler: ChangeHandler[Any] = ChangeHandler(lambda changed: on_scalable(resource, changed))
-        # MachineSets say which Machines are whose: without one, running Machines would seem to be nobody's.
+        # Owners of Machines are MachineSets: without them running Machines would belong to no group.
         return ResourceInformer(api, resource, namespaces, handler, indexes, keeps_partial=plural == "machinesets")
 
     noted: ChangeHandler[Any] = ChangeHandler(lambda _: on_change())
@@ -165,7 +168,7 @@ def watch_resources(
             found["machines"],
             namespaces,
             on_machine,
-            {_OWNER: lambda one: one.owners, _PROVIDER_ID: _find_provider_id, _NODE: _find_node},
+            {_OWNER: lambda machine: machine.owners, _PROVIDER_ID: _find_provider_id, _NODE: _find_node},
             keeps_partial=True,
             narrow=machines.narrow_machine(
                 group_annotations.AnnotationKeys(config.group).delete_machine, keeps_labels=follows_rules
@@ -208,12 +211,12 @@ def _find_node(machine: Machine) -> tuple[str, ...]:
 
 
 def is_rolling_out(machine_sets: Iterable[clusterapi.MachineSet]) -> bool:
-    """Does any MachineSet of the MachineDeployment but the latest have replicas?"""
+    """True if an outdated MachineSet of the MachineDeployment has replicas."""
     return len(find_active_machine_sets(machine_sets)) > 1
 
 
 def find_active_machine_sets(machine_sets: Iterable[clusterapi.MachineSet]) -> list[clusterapi.MachineSet]:
-    """The latest MachineSet of a MachineDeployment, and those before it that still have replicas."""
+    """The newest MachineSet of a MachineDeployment, and older ones with replicas."""
     in_order = sorted(machine_sets, key=_revision)
     return [*filter(_has_replicas, in_order[:-1]), *in_order[-1:]]
 
@@ -223,9 +226,9 @@ def _revision(machine_set: clusterapi.MachineSet) -> int:
 
 
 def _has_replicas(machine_set: clusterapi.MachineSet) -> bool:
-    wanted = machine_set.spec.replicas if machine_set.spec else None
+    desired = machine_set.spec.replicas if machine_set.spec else None
     there = machine_set.status.replicas if machine_set.status else None
-    return bool(wanted or there)
+    return bool(desired or there)
 
 
 ScalableObject: TypeAlias = clusterapi.MachineDeployment | clusterapi.MachineSet | clusterapi.MachinePool
@@ -235,7 +238,7 @@ _NO_SPEC = clusterapi.MachineGroupSpec()
 
 @dataclass(frozen=True, slots=True)
 class ScalableResource:
-    """An object with replicas, as it was seen last."""
+    """An observed object with replicas."""
 
     resource: Resource[Any]
     found: ScalableObject
@@ -258,7 +261,7 @@ class ScalableResource:
 
     @property
     def id(self) -> str:
-        """The group's id, as people know it."""
+        """The id of the group: Kind/namespace/name."""
         return f"{self.kind}/{self.namespace}/{self.name}"
 
     @property
@@ -275,7 +278,7 @@ class ScalableResource:
 
     @property
     def provider_ids(self) -> list[str]:
-        """Of a MachinePool: its instances."""
+        """Provider ids of a MachinePool's instances."""
         spec = self.found.spec
         return (spec.provider_id_list if isinstance(spec, clusterapi.MachinePoolSpec) else None) or []
 
@@ -284,72 +287,74 @@ class ScalableResource:
 
 
 def select_scalable(kinds: ClusterApiObjects, config: Config) -> Iterator[ScalableResource]:
-    """All that are ours: selected, and not on their way out."""
+    """All selected objects that are not being deleted."""
     for followed in kinds.scalable:
         yield from select_scalable_of(followed, config)
 
 
 def select_scalable_of(followed: ResourceInformer[Any], config: Config) -> Iterator[ScalableResource]:
-    """Those of one kind that are ours."""
+    """Selected objects of one kind."""
     for found in followed:
-        one = ScalableResource(followed.resource, found)
-        if is_selected(one, config):
-            yield one
+        resource = ScalableResource(followed.resource, found)
+        if is_selected(resource, config):
+            yield resource
 
 
 def find_scalable(kinds: ClusterApiObjects, config: Config, id: str) -> ScalableResource | None:
-    """The one of this id, if it is still ours."""
+    """The object with an id, if it is still selected."""
     kind, _, key = id.partition("/")
     namespace, _, name = key.partition("/")
     for followed in kinds.scalable:
         found = followed.get(namespace, name) if followed.resource.kind == kind else None
         if found is not None:
-            one = ScalableResource(followed.resource, found)
-            return one if is_selected(one, config) else None
+            resource = ScalableResource(followed.resource, found)
+            return resource if is_selected(resource, config) else None
     return None
 
 
-def is_selected(one: ScalableResource, config: Config) -> bool:
-    """Is it ours, and no part of another group?"""
-    if one.meta.deletion_timestamp is not None or _has_deployment(one):
+def is_selected(resource: ScalableResource, config: Config) -> bool:
+    """True if a spec selects it and no MachineDeployment owns it."""
+    if resource.meta.deletion_timestamp is not None or _has_deployment(resource):
         return False
     if not config.specs:
         return True
-    labels = one.meta.labels or {}
+    labels = resource.meta.labels or {}
     cluster = group_discovery.find_cluster_name(
-        one.found.spec, labels, group_annotations.AnnotationKeys(config.group).cluster_name
+        resource.found.spec, labels, group_annotations.AnnotationKeys(config.group).cluster_name
     )
-    return any(spec.matches(one.namespace, cluster, labels) for spec in config.specs)
+    return any(spec.matches(resource.namespace, cluster, labels) for spec in config.specs)
 
 
-def _has_deployment(one: ScalableResource) -> bool:
-    owners = one.meta.owner_references or ()
-    return one.kind == MACHINE_SET and any(owner.kind == "MachineDeployment" and owner.name for owner in owners)
+def _has_deployment(resource: ScalableResource) -> bool:
+    owners = resource.meta.owner_references or ()
+    return resource.kind == MACHINE_SET and any(owner.kind == "MachineDeployment" and owner.name for owner in owners)
 
 
-def find_machine_pause(one: ScalableResource, machine: Machine, kinds: ClusterApiObjects) -> str:
-    """Why one of its Machines is left alone; empty if it is not. Machines of a mirror are paused as the mirror is."""
-    return "" if is_mirrored(one, kinds) else machine.pause
+def find_machine_pause(resource: ScalableResource, machine: Machine, kinds: ClusterApiObjects) -> str:
+    """Why one of its Machines is paused; empty if none is. Machines of a mirror may be paused."""
+    return "" if is_mirrored(resource, kinds) else machine.pause
 
 
-def is_mirrored(one: ScalableResource, kinds: ClusterApiObjects) -> bool:
-    """Is it a MachineSet whose twin in another API holds the authority?"""
-    return one.kind == MACHINE_SET and kinds.is_mirror(one.name)
+def is_mirrored(resource: ScalableResource, kinds: ClusterApiObjects) -> bool:
+    """True for a MachineSet whose counterpart in another API is authoritative."""
+    return resource.kind == MACHINE_SET and kinds.is_mirror(resource.name)
 
 
-def find_pause(one: ScalableResource, kinds: ClusterApiObjects) -> str:
-    """Why its controller leaves it alone; empty if it does not. OpenShift's own does, where another API holds, or is
-    about to. A MachineDeployment is also held up by a MachineSet of its own that is paused.
+def find_pause(resource: ScalableResource, kinds: ClusterApiObjects) -> str:
+    """Why its controller is paused; empty if it is not.
+
+    An OpenShift MachineSet is also paused while another API is or becomes authoritative. A paused MachineSet pauses its
+    MachineDeployment too.
     """
-    status = one.found.status
+    status = resource.found.status
     if status is not None and status.authoritative_api not in (None, "", "MachineAPI"):
         return f"status.authoritativeAPI is {status.authoritative_api}"
-    if is_mirrored(one, kinds):
+    if is_mirrored(resource, kinds):
         return ""
-    if why := group_annotations.find_pause_reason(one.found):
-        return why
-    if one.kind == MACHINE_DEPLOYMENT:
-        for machine_set in find_active_machine_sets(kinds.machine_sets_of(one.namespace, one.name)):
-            if why := group_annotations.find_pause_reason(machine_set):
-                return f"MachineSet {machine_set.meta.key}: {why}"
+    if reason := group_annotations.find_pause_reason(resource.found):
+        return reason
+    if resource.kind == MACHINE_DEPLOYMENT:
+        for machine_set in find_active_machine_sets(kinds.machine_sets_of(resource.namespace, resource.name)):
+            if reason := group_annotations.find_pause_reason(machine_set):
+                return f"MachineSet {machine_set.meta.key}: {reason}"
     return ""

@@ -19,16 +19,16 @@ from windlass.providers.clusterapi.deletion import FIELD_MANAGER
 from windlass.providers.clusterapi.scalable_resources import ScalableResource
 
 SIZE_REVERTED_CODE = "sizePutBack"
-"""The reason of failed scale-ups, as metrics and status tell it."""
+"""Reason of failed scale-ups, in metrics and status."""
 
 CONTESTED_AFTER_REVERTS = 2
-"""How many sizes in a row must be undone."""
+"""Consecutive reverted sizes until a group is contested."""
 
 _WITHIN_S = 900.0
-"""What changes later than this after a size was written does not undo it: GitOps tools look every few minutes."""
+"""A change later than this is no revert; GitOps tools reconcile every few minutes."""
 
 _TRY_AGAIN_S = 1800.0
-"""How long the nodes of a contested group are kept."""
+"""Time for which a contested group is not resized."""
 
 _REMEDIES = (
     ("capi-topology", "remove replicas from the group's entry in Cluster.spec.topology.workers"),
@@ -42,7 +42,7 @@ _ANY_REMEDY = "leave spec.replicas out of what it applies"
 
 @dataclass(frozen=True, slots=True)
 class ReplicasAtVersion:
-    """A number of replicas, and when it was so."""
+    """Replicas at a resourceVersion."""
 
     replicas: int
     resource_version: str
@@ -50,7 +50,7 @@ class ReplicasAtVersion:
 
 @dataclass(frozen=True, slots=True)
 class _WrittenSize:
-    """A size that was written here."""
+    """A size that this process wrote."""
 
     size: ReplicasAtVersion
     is_raised: bool
@@ -58,33 +58,33 @@ class _WrittenSize:
 
 
 class RevertTracker:
-    """What became of the sizes that were written here, by group."""
+    """Tracks by group whether written sizes are reverted."""
 
     def __init__(self, time: clock.Clock) -> None:
         self._clock = time
         self._written: dict[str, _WrittenSize] = {}
         self._undone: dict[str, int] = {}
-        """How many in a row."""
+        """Consecutive reverts."""
         self._undone_at_s: dict[str, float] = {}
         self._is_told: set[str] = set()
 
     def record_write(self, id: str, before: int, size: ReplicasAtVersion) -> None:
-        """A size was written over another."""
+        """Record a written size and the one before it."""
         if (written := self._written.get(id)) is not None:
             self._check_reverted(id, before, written)
-            if self._written.pop(id, None) is not None:  # it was still as it was written: nobody contests it
+            if self._written.pop(id, None) is not None:  # unchanged since the last write: not contested
                 self._undone.pop(id, None)
         if size.replicas != before:
             self._is_told.discard(id)
             self._written[id] = _WrittenSize(size, size.replicas > before, self._clock.monotonic_s())
 
-    def observe_size(self, id: str, seen: ReplicasAtVersion) -> None:
-        """See whether the size of the group, as it is now, undoes what was written."""
+    def observe_size(self, id: str, replicas_at_version: ReplicasAtVersion) -> None:
+        """Check whether the observed size reverts a written one."""
         written = self._written.get(id)
-        if written is not None and parse_resource_version(seen.resource_version) > parse_resource_version(
-            written.size.resource_version
-        ):
-            self._check_reverted(id, seen.replicas, written)
+        if written is not None and parse_resource_version(
+            replicas_at_version.resource_version
+        ) > parse_resource_version(written.size.resource_version):
+            self._check_reverted(id, replicas_at_version.replicas, written)
 
     def _check_reverted(self, id: str, replicas: int, written: _WrittenSize) -> None:
         now_s = self._clock.monotonic_s()
@@ -97,12 +97,12 @@ class RevertTracker:
             self._undone_at_s[id] = now_s
 
     def is_contested(self, id: str) -> bool:
-        """Were the last sizes written here undone, and not too long ago?"""
+        """True if the last written sizes were reverted recently."""
         lately = self._clock.monotonic_s() < self._undone_at_s.get(id, float("-inf")) + _TRY_AGAIN_S
         return self._undone.get(id, 0) >= CONTESTED_AFTER_REVERTS and lately
 
     def should_refuse(self, id: str) -> bool:
-        """Is the group contested, and was that not said yet? Once it was, the next size is written all the same."""
+        """True once for a contested group; the size is written again after the refusal."""
         if not self.is_contested(id) or id in self._is_told:
             return False
         self._is_told.add(id)
@@ -114,7 +114,7 @@ def _reverts(replicas: int, written: _WrittenSize) -> bool:
 
 
 def find_replicas_owners(found: dict[str, Any], own: str) -> list[str]:
-    """Which managers but our own hold `spec.replicas` of an object, by its managedFields."""
+    """Field managers other than ours that own `spec.replicas`, from managedFields."""
     return list(dict.fromkeys(name for name in _list_replicas_owners(found) if name != own))
 
 
@@ -126,7 +126,7 @@ def _list_replicas_owners(found: dict[str, Any]) -> Iterator[str]:
 
 
 def size_contested_error(id: str, owners: list[str]) -> base.ProviderError:
-    """Why the group is not resized, and what to do."""
+    """Why the group is not resized, and how to solve it."""
     who = ", ".join(owners) or "another writer"
     remedy = next((text for name, text in _REMEDIES if any(name in owner for owner in owners)), _ANY_REMEDY)
     message = f"the size of {id} was put back twice by {who}, which owns spec.replicas: {remedy}"
@@ -134,12 +134,12 @@ def size_contested_error(id: str, owners: list[str]) -> base.ProviderError:
 
 
 def parse_resource_version(resource_version: str) -> int:
-    """So that versions of one object can be compared."""
+    """A resourceVersion as a number, to compare versions of one object."""
     return selectors.parse_int64(resource_version) or 0
 
 
 CLOUD_PROVIDER_ERROR = "cloudProviderError"
-"""The reason under which users' dashboards know that a provider refused."""
+"""Reason under which dashboards of Cluster Autoscaler show a provider's errors."""
 
 
 def provider_error(message: str) -> base.ProviderError:
@@ -151,7 +151,7 @@ def api_call_error(error: errors.KubeError) -> base.ProviderError:
 
 
 class ReplicasCache:
-    """Sizes written here and not seen yet."""
+    """Written sizes that the informer has not shown yet."""
 
     def __init__(self, put_backs: RevertTracker) -> None:
         self._put_backs = put_backs
@@ -165,27 +165,27 @@ class ReplicasCache:
         return self.read_version(group).replicas
 
     def read_version(self, group: ScalableResource) -> ReplicasAtVersion:
-        """The size, and the resourceVersion of the object that had it."""
-        seen = ReplicasAtVersion(group.spec.replicas or 0, group.meta.resource_version or "")
+        """Replicas and resourceVersion of an object."""
+        replicas_at_version = ReplicasAtVersion(group.spec.replicas or 0, group.meta.resource_version or "")
         written = self._written.get(group.id)
-        if written is not None and parse_resource_version(seen.resource_version) < parse_resource_version(
-            written.resource_version
-        ):
+        if written is not None and parse_resource_version(
+            replicas_at_version.resource_version
+        ) < parse_resource_version(written.resource_version):
             return written
         self._written.pop(group.id, None)
-        self._put_backs.observe_size(group.id, seen)
-        return seen
+        self._put_backs.observe_size(group.id, replicas_at_version)
+        return replicas_at_version
 
 
 _TRIES = 5
 
 
 class ScaleOutcomeUnknown(base.ProviderError):
-    """A size was sent, and nobody knows whether it was taken."""
+    """A size was sent without a response: it may or may not be set."""
 
 
 class ScaleClient:
-    """Sizes on the server."""
+    """Reads and writes sizes on the server."""
 
     def __init__(self, api: client.Client, sizes: ReplicasCache, undone: RevertTracker) -> None:
         self._api = api
@@ -198,44 +198,44 @@ class ScaleClient:
     async def write(
         self, group: ScalableResource, choose: Callable[[int], int], known: ReplicasAtVersion | None = None
     ) -> None:
-        """Set the size that `choose` makes of the present one, which is `known` unless it changed meanwhile.
+        """Write the size that `choose` returns for the current one: `known`, or the re-read one after a conflict.
 
-        `choose` may refuse.
+        `choose` may raise ProviderError.
         """
         sent: int | None = None
         before = 0
         for left in reversed(range(_TRIES)):
             size = known or await self._get(group, sent)
             known = None
-            wanted = size.replicas if size.replicas == sent else choose(size.replicas)
-            if wanted == size.replicas:
+            desired = size.replicas if size.replicas == sent else choose(size.replicas)
+            if desired == size.replicas:
                 self._sizes.record(group.id, size)
                 if sent is not None:
                     self._put_backs.record_write(group.id, before, size)
                 return
             try:
-                written = await self._patch(group, wanted, size.resource_version)
+                written = await self._patch(group, desired, size.resource_version)
                 self._sizes.record(group.id, written)
                 self._put_backs.record_write(group.id, size.replicas, written)
                 return
             except (errors.Conflict, errors.ConnectionLost, errors.ServerError) as error:
-                sent, before = wanted, size.replicas
+                sent, before = desired, size.replicas
                 if not left:
                     raise ScaleOutcomeUnknown(api_call_error(error).error) from error
             except errors.KubeError as error:
                 raise api_call_error(error) from error
 
     async def find_owners(self, group: ScalableResource) -> list[str]:
-        """Who else holds the size, by the object's managedFields; nobody where they cannot be read.
+        """Other owners of the size by managedFields; empty if they cannot be read.
 
-        Listed, not got: following is all that our rights allow.
+        Uses list, since the RBAC rules include no get.
         """
         only = request_builders.ListOptions(group.namespace, fields=f"metadata.name={group.name}")
         try:
-            found = await self._api.list(group.resource.untyped(), only)
+            objects = await self._api.list(group.resource.untyped(), only)
         except errors.KubeError:
             return []
-        return [owner for one in found.items for owner in find_replicas_owners(one, FIELD_MANAGER)]
+        return [owner for item in objects.items for owner in find_replicas_owners(item, FIELD_MANAGER)]
 
     async def _get(self, group: ScalableResource, sent: int | None) -> ReplicasAtVersion:
         try:
@@ -253,7 +253,7 @@ class ScaleClient:
 
 
 def _read_scale(scale: dict[str, object]) -> ReplicasAtVersion:
-    """The size that a Scale tells. At zero it says nothing."""
+    """The replicas of a Scale; omitted means 0."""
     spec, metadata = scale.get("spec"), scale.get("metadata")
     replicas = spec.get("replicas", 0) if isinstance(spec, dict) else 0
     version = metadata.get("resourceVersion", "") if isinstance(metadata, dict) else ""

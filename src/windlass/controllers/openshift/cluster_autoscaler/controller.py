@@ -22,9 +22,9 @@ from windlass.kube.resources import Unstructured
 
 
 def new_controller(
-    site: controller_runtime.ControllerContext, settings: ClusterAutoscalerSettings
+    context: controller_runtime.ControllerContext, settings: ClusterAutoscalerSettings
 ) -> "ClusterAutoscalerController":
-    return ClusterAutoscalerController(site, settings)
+    return ClusterAutoscalerController(context, settings)
 
 
 def event_target(of: model.ClusterAutoscaler, namespace: str) -> events.InvolvedObject:
@@ -43,30 +43,26 @@ _ACTION_BY_KIND = {
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What came of steps."""
+    """Outcome of applying steps."""
 
     failure: Event | None = None
     is_conflict: bool = False
-    """Someone else was faster: the steps were made from what is no longer the case."""
+    """The plan was made from stale objects."""
 
 
 class ObjectApplier:
-    """Writes objects of one namespace."""
+    """Creates, replaces and deletes objects of one namespace."""
 
     def __init__(self, api: client.Client, namespace: str) -> None:
         self._api = api
         self._namespace = namespace
 
     async def apply(self, steps: tuple[EnsureObject | DeleteObject, ...]) -> ApplyResult:
-        """Until the first that fails."""
-        for step in steps:
-            try:
-                await self._execute(step)
-            except (errors.Conflict, errors.AlreadyExists):
-                return ApplyResult(is_conflict=True)
-            except errors.KubeError as error:
-                return ApplyResult(_failure_event(step, error))
-        return ApplyResult()
+        """Execute steps in order, until the first error."""
+        conflicts = (errors.Conflict, errors.AlreadyExists)
+        result = await controller_runtime.execute_steps(steps, self._execute, conflicts, stop_at_error=True)
+        event = next((_failure_event(step, error) for step, error in result.failures), None)
+        return ApplyResult(event, result.is_conflict)
 
     async def _execute(self, step: EnsureObject | DeleteObject) -> None:
         if isinstance(step, DeleteObject):
@@ -83,17 +79,17 @@ class ObjectApplier:
 
 
 def merge_into_live(step: EnsureObject) -> Json:
-    """What is there, with the spec that is wanted in place of its own.
+    """The live object with the desired spec.
 
-    Fields that a former version of us, or someone else, put into the spec go. Addresses of a Service are the server's.
+    The whole spec is replaced, so that fields of earlier versions or other writers go. A Service keeps its addresses.
     """
-    live, wanted = dict(step.live or {}), step.body
+    live, desired = dict(step.live or {}), step.body
     metadata = dict(live.get("metadata") or {})
     for name in ("labels", "annotations"):
-        if name in wanted["metadata"]:
-            metadata[name] = {**(metadata.get(name) or {}), **wanted["metadata"][name]}
-    metadata["ownerReferences"] = wanted["metadata"]["ownerReferences"]
-    spec = wanted["spec"]
+        if name in desired["metadata"]:
+            metadata[name] = {**(metadata.get(name) or {}), **desired["metadata"][name]}
+    metadata["ownerReferences"] = desired["metadata"]["ownerReferences"]
+    spec = desired["spec"]
     if step.resource.kind == model.SERVICE.kind:
         spec = {**(live.get("spec") or {}), **spec}
     return {**live, "metadata": metadata, "spec": spec}
@@ -112,15 +108,15 @@ def _failure_event(step: EnsureObject | DeleteObject, error: errors.KubeError) -
 
 
 CLUSTER_OPERATOR_KEY = "/the operator itself"
-"""No object's key: ClusterAutoscalers have no namespace."""
+"""Queue key of the ClusterOperator. Not the key of a ClusterAutoscaler, whose key has no slash."""
 
 
 class ClusterAutoscalerWatches:
-    """What is known."""
+    """Informers of the ClusterAutoscaler and of the objects that it owns or depends on."""
 
     def __init__(
         self,
-        site: controller_runtime.ControllerContext,
+        context: controller_runtime.ControllerContext,
         settings: ClusterAutoscalerSettings,
         at: controller_runtime.InformerSet,
     ) -> None:
@@ -128,16 +124,16 @@ class ClusterAutoscalerWatches:
         follow = at.watch
         within = request_builders.ListOptions(settings.namespace)
         self._own = follow(
-            site.api, model.CLUSTER_AUTOSCALERS, lambda body: [body["metadata"]["name"], CLUSTER_OPERATOR_KEY]
+            context.api, model.CLUSTER_AUTOSCALERS, lambda body: [body["metadata"]["name"], CLUSTER_OPERATOR_KEY]
         )
         self._owned: dict[str, controller_runtime.WatchedResource[Unstructured]] = {
-            resource.kind: follow(site.api, resource, self._owner_keys, within) for resource in model.OWNED
+            resource.kind: follow(context.api, resource, self._owner_keys, within) for resource in model.OWNED
         }
-        self._operators = follow(site.api, model.CLUSTER_OPERATORS, self._operator_keys)
-        self._gates = follow(site.api, machine_apis.FEATURE_GATES, self._all_keys)
-        self._infrastructures = follow(site.api, machine_apis.INFRASTRUCTURES, self._all_keys)
+        self._operators = follow(context.api, model.CLUSTER_OPERATORS, self._operator_keys)
+        self._gates = follow(context.api, machine_apis.FEATURE_GATES, self._all_keys)
+        self._infrastructures = follow(context.api, machine_apis.INFRASTRUCTURES, self._all_keys)
         self._machine_autoscalers = follow(
-            site.api, machine_apis.MACHINE_AUTOSCALERS, lambda _: [CLUSTER_OPERATOR_KEY], within
+            context.api, machine_apis.MACHINE_AUTOSCALERS, lambda _: [CLUSTER_OPERATOR_KEY], within
         )
 
     @property
@@ -153,7 +149,7 @@ class ClusterAutoscalerWatches:
         return None if body is None else model.parse_cluster_autoscaler(body)
 
     def observe(self, autoscaler: model.ClusterAutoscaler) -> model.ObservedClusterAutoscaler:
-        """What is there of an autoscaler, by the names that it would have."""
+        """Facts for one reconcile: live objects with the autoscaler's names."""
         begins = model.deployment_name(autoscaler.name)
         live = {
             (kind, body["metadata"]["name"]): body
@@ -189,43 +185,43 @@ class ClusterAutoscalerWatches:
                 yield body
 
     def _owner_keys(self, body: Any) -> list[str]:
-        """Whose it is, and whoever's it should be by its name."""
+        """Keys of the owning ClusterAutoscalers, also of the one that the name implies."""
         metadata = body["metadata"]
-        owners = [each["name"] for each in metadata.get("ownerReferences") or () if each.get("kind") == model.KIND]
+        owners = [item["name"] for item in metadata.get("ownerReferences") or () if item.get("kind") == model.KIND]
         expected = model.deployment_name(self._settings.name)
         if metadata["name"] == expected or metadata["name"].startswith(f"{expected}-"):
             owners.append(self._settings.name)
         return [*dict.fromkeys(owners), CLUSTER_OPERATOR_KEY] if owners else []
 
     def _operator_keys(self, body: Any) -> list[str]:
-        wanted = (model.AUTOSCALER, model.MACHINE_API_OPERATOR)
-        return [CLUSTER_OPERATOR_KEY] if body["metadata"]["name"] in wanted else []
+        desired = (model.AUTOSCALER, model.MACHINE_API_OPERATOR)
+        return [CLUSTER_OPERATOR_KEY] if body["metadata"]["name"] in desired else []
 
     def _all_keys(self, _: Any) -> list[str]:
         return [*self._own.store.keys(), CLUSTER_OPERATOR_KEY]
 
 
 class ClusterAutoscalerController:
-    """Runs the autoscaler as the ClusterAutoscaler says, and says how the operator fares."""
+    """Reconciles the ClusterAutoscaler and the operator's ClusterOperator."""
 
     name = "cluster_autoscaler"
 
-    def __init__(self, site: controller_runtime.ControllerContext, settings: ClusterAutoscalerSettings) -> None:
-        self._context = site
+    def __init__(self, context: controller_runtime.ControllerContext, settings: ClusterAutoscalerSettings) -> None:
+        self._context = context
         self._settings = settings
-        self._api = site.api.with_field_manager(machine_apis.OPERATOR_MANAGER)
+        self._api = context.api.with_field_manager(machine_apis.OPERATOR_MANAGER)
         self._applier = ObjectApplier(self._api, settings.namespace)
         self._pruned_conditions = controller_runtime.PrunedConditions()
         self._degraded_history = reconcile.DegradedHistory()
-        self._loop = controller_runtime.ReconcileLoop(site, self.name)
+        self._loop = controller_runtime.ReconcileLoop(context, self.name)
 
     def check_ready(self) -> str:
         return self._loop.check_ready()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         watched = ClusterAutoscalerWatches(self._context, self._settings, self._loop.informers)
-        # Plans tell what is new, and nothing twice: each event is worth being written.
+        # A plan contains new events only, so that none needs correlation.
         recorder = events.EventRecorder(self._context.api, machine_apis.OPERATOR_MANAGER, window_s=0.0)
         self._loop.informers.spawn(recorder.run())
         self._loop.queue.add(CLUSTER_OPERATOR_KEY)
@@ -236,10 +232,10 @@ class ClusterAutoscalerController:
     ) -> float | None:
         if key == CLUSTER_OPERATOR_KEY:
             return await self._report_operator(watched)
-        found = watched.get(key)
-        if found is None:
+        cluster_autoscaler = watched.get(key)
+        if cluster_autoscaler is None:
             return None
-        autoscaler = self._restore_conditions(found)
+        autoscaler = self._restore_conditions(cluster_autoscaler)
         plan = reconcile_cluster_autoscaler(
             watched.observe(autoscaler), self._settings, self._context.api.clock.now_s()
         )
@@ -258,23 +254,28 @@ class ClusterAutoscalerController:
     async def _report_failure(
         self, autoscaler: model.ClusterAutoscaler, failure: Event, recorder: events.EventRecorder
     ) -> None:
-        """What could not be done is said, and tried again later, and later each time."""
+        """Record the failure and retry with backoff."""
         self._record_events(autoscaler, (failure,), recorder)
         now_s = self._context.api.clock.now_s()
         await self._write_status(autoscaler, ready_conditions(autoscaler, False, model.FAILED, failure.message, now_s))
         raise controller_interface.RequeueError(failure.message)
 
-    # What is said of a ClusterAutoscaler
+    # Status of the ClusterAutoscaler
 
-    def _restore_conditions(self, found: model.ClusterAutoscaler) -> model.ClusterAutoscaler:
-        conditions = self._pruned_conditions.restore(found.uid, found.conditions)
+    def _restore_conditions(self, cluster_autoscaler: model.ClusterAutoscaler) -> model.ClusterAutoscaler:
+        conditions = self._pruned_conditions.restore(cluster_autoscaler.uid, cluster_autoscaler.conditions)
         return model.ClusterAutoscaler(
-            found.name, found.uid, found.resource_version, found.is_deleting, found.spec, conditions
+            cluster_autoscaler.name,
+            cluster_autoscaler.uid,
+            cluster_autoscaler.resource_version,
+            cluster_autoscaler.is_deleting,
+            cluster_autoscaler.spec,
+            conditions,
         )
 
-    async def _write_status(self, autoscaler: model.ClusterAutoscaler, said: tuple[model.Json, ...]) -> bool:
-        """Say what is the case; whether it was said, or need not be any longer."""
-        patch = reconcile.conditions_patch(autoscaler.conditions, said)
+    async def _write_status(self, autoscaler: model.ClusterAutoscaler, conditions: tuple[model.Json, ...]) -> bool:
+        """Write the status if it changed; False on a conflict."""
+        patch = reconcile.conditions_patch(autoscaler.conditions, conditions)
         if not patch:
             return True
         body = {**patch, "metadata": {"resourceVersion": autoscaler.resource_version}}
@@ -284,30 +285,30 @@ class ClusterAutoscalerController:
             return True
         except errors.Conflict:
             return False
-        self._pruned_conditions.record(autoscaler.uid, said, (kept.get("status") or {}).get("conditions"))
+        self._pruned_conditions.record(autoscaler.uid, conditions, (kept.get("status") or {}).get("conditions"))
         return True
 
     def _record_events(
-        self, of: model.ClusterAutoscaler, told: tuple[Event, ...], recorder: events.EventRecorder
+        self, of: model.ClusterAutoscaler, recorded: tuple[Event, ...], recorder: events.EventRecorder
     ) -> None:
-        """In the namespace of the autoscaler: the ClusterAutoscaler has none."""
+        """Record events in the autoscaler's namespace: a ClusterAutoscaler is cluster-scoped."""
         about = event_target(of, self._settings.namespace)
-        for event in told:
+        for event in recorded:
             controller_runtime.record_event(recorder, about, event)
 
-    # What the operator says of itself
+    # ClusterOperator
 
     async def _report_operator(self, watched: ClusterAutoscalerWatches) -> float:
-        seen = watched.observe_operators()
-        said = reconcile.report_cluster_operator(
-            seen, self._degraded_history, self._settings.version, self._context.api.clock.now_s()
+        observed = watched.observe_operators()
+        report = reconcile.report_cluster_operator(
+            observed, self._degraded_history, self._settings.version, self._context.api.clock.now_s()
         )
-        self._degraded_history = said.memory
+        self._degraded_history = report.memory
         patch = reconcile.cluster_operator_patch(
-            seen.own, said, reconcile.related_objects(seen, self._settings.namespace)
+            observed.own, report, reconcile.related_objects(observed, self._settings.namespace)
         )
         if patch:
-            await self._write_operator_status(seen.own, patch)
+            await self._write_operator_status(observed.own, patch)
         return reconcile.STATUS_INTERVAL_S
 
     async def _write_operator_status(self, own: model.Json | None, patch: dict[str, object]) -> None:
@@ -319,4 +320,4 @@ class ClusterAutoscalerController:
             body = {**patch, "metadata": {"resourceVersion": own["metadata"]["resourceVersion"]}}
             await self._api.merge_patch(resource, model.AUTOSCALER, body, subresource="status")
         except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
-            return  # it changed, which wakes us
+            return  # the watch enqueues the key again

@@ -50,7 +50,7 @@ _IGNORED_LABELS: Mapping[str, tuple[str, ...]] = {
         "nutanix.com/prism-host-uuid",
     ),
 }
-"""Labels in which like nodes of a platform differ."""
+"""Labels that differ between similar nodes, by platform."""
 
 
 def autoscaler_args(spec: AutoscalerSpec, settings: ClusterAutoscalerSettings, gates: FeatureGates) -> list[str]:
@@ -73,7 +73,7 @@ def _spec_args(spec: AutoscalerSpec, settings: ClusterAutoscalerSettings, gates:
     yield from (f"--balancing-ignore-label={label}" for label in spec.get("balancingIgnoredLabels") or ())
     verbosity = spec.get("logVerbosity")
     yield f"--v={settings.verbosity if verbosity is None else verbosity}"
-    expanders = [_EXPANDERS[each] for each in spec.get("expanders") or () if each in _EXPANDERS]
+    expanders = [_EXPANDERS[item] for item in spec.get("expanders") or () if item in _EXPANDERS]
     if expanders:
         yield f"--expander={','.join(expanders)}"
     if spec.get("enforceNodeGroupMinSize") in _SWITCH_VALUES:
@@ -81,7 +81,7 @@ def _spec_args(spec: AutoscalerSpec, settings: ClusterAutoscalerSettings, gates:
 
 
 def _fixed_args(settings: ClusterAutoscalerSettings, gates: FeatureGates) -> Iterator[str]:
-    """What does not depend on the spec. Leases last as long as OpenShift's conventions ask for."""
+    """Arguments that do not depend on the spec. Lease durations follow OpenShift's conventions."""
     yield "--logtostderr"
     yield "--record-duplicated-events"
     yield f"--cloud-provider={settings.cloud_provider}"
@@ -98,7 +98,7 @@ def _fixed_args(settings: ClusterAutoscalerSettings, gates: FeatureGates) -> Ite
 
 
 def _optional_arg(spec: AutoscalerSpec, field: str, flag: str) -> Iterator[str]:
-    """A field that is there, as it is; a switch that is off is there, too."""
+    """The argument of an optional field; False is passed explicitly."""
     value = spec.get(field)
     if value is not None:
         yield f"--{flag}={str(value).lower() if isinstance(value, bool) else value}"
@@ -196,8 +196,9 @@ def _build_pod_spec(
 
 
 def autoscaler_environment(settings: ClusterAutoscalerSettings, gates: FeatureGates) -> dict[str, str]:
-    """With Cluster API: mirrors that are paused are scaled, too. Without: the same provider speaks Machine API, in the
-    one namespace that Machine API's own controllers look at.
+    """Environment of the autoscaler.
+
+    With Cluster API, paused mirrors are scaled too. Without, the provider uses Machine API in its single namespace.
     """
     common = {"CAPI_SCALE_ZERO_DEFAULT_ARCH": settings.architecture}
     if gates.has_cluster_api:
@@ -209,12 +210,12 @@ def autoscaler_environment(settings: ClusterAutoscalerSettings, gates: FeatureGa
 
 
 def has_version(found: model.Json, version: str) -> bool:
-    """Whether an object is of a version."""
+    """True if an object has the version annotation of a version."""
     return ((found.get("metadata") or {}).get("annotations") or {}).get(model.VERSION_ANNOTATION) == version
 
 
 def is_rolled_out(found: model.Json) -> bool:
-    """Whether all of a Deployment's replicas are of its newest generation, and one is available."""
+    """True if all replicas of a Deployment have its newest generation and one is available."""
     status = found.get("status") or {}
     if (status.get("observedGeneration") or 0) < ((found.get("metadata") or {}).get("generation") or 0):
         return False
@@ -269,8 +270,8 @@ def _build_alerts(name: str) -> list[Json]:
             "of all are not ready. It goes on by itself as soon as fewer are.",
         ),
         *(
-            _limit_alert(selected, *each)
-            for each in (("CPU", "CpuResourceLimit", "cores"), ("Memory", "MemoryResourceLimit", "memory"))
+            _limit_alert(selected, *item)
+            for item in (("CPU", "CpuResourceLimit", "cores"), ("Memory", "MemoryResourceLimit", "memory"))
         ),
     ]
 

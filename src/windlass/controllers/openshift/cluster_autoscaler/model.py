@@ -28,7 +28,7 @@ PROMETHEUS_RULE = Resource("monitoring.coreos.com/v1", "prometheusrules", "Prome
 NETWORK_POLICY = Resource("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", True, Unstructured)
 
 OWNED = (SERVICE, SERVICE_MONITOR, PROMETHEUS_RULE, NETWORK_POLICY, DEPLOYMENT)
-"""What is made of a ClusterAutoscaler."""
+"""Kinds created for a ClusterAutoscaler."""
 
 AUTOSCALER = "cluster-autoscaler"
 
@@ -80,7 +80,7 @@ CHECK_FAILED = "UnableToCheckAutoscalers"
 
 
 def deployment_name(name: str) -> str:
-    """What the objects of a ClusterAutoscaler are called, or begin with."""
+    """The name, or name prefix, of all objects of a ClusterAutoscaler."""
     return f"{AUTOSCALER}-{name}"
 
 
@@ -89,7 +89,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ClusterAutoscaler:
-    """What a user wants."""
+    """A ClusterAutoscaler."""
 
     name: str
     uid: str = ""
@@ -101,19 +101,19 @@ class ClusterAutoscaler:
 
 @dataclass(frozen=True, slots=True)
 class ObservedClusterAutoscaler:
-    """All that a decision is made from."""
+    """Facts for one reconcile of a ClusterAutoscaler."""
 
     autoscaler: ClusterAutoscaler
     gates: FeatureGates = field(default_factory=FeatureGates)
     live: Mapping[tuple[str, str], Json] = field(default_factory=dict)
-    """What is there, by kind and name."""
+    """Live objects by kind and name."""
     sync_error: str = ""
-    """Why what is there is not known; empty if it is."""
+    """Why the Deployment may be outdated; empty if it is current."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedClusterOperators:
-    """What the operator says of itself, and what that depends on."""
+    """Facts for the ClusterOperator."""
 
     own: Json | None = None
     """The ClusterOperator `cluster-autoscaler`."""
@@ -122,12 +122,12 @@ class ObservedClusterOperators:
     has_autoscaler: bool = False
     deployment: Json | None = None
     targets: tuple[tuple[str, str, str], ...] = ()
-    """MachineSets that MachineAutoscalers name: (group, namespace, name)."""
+    """(group, namespace, name) of the MachineSets that MachineAutoscalers target."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnsureObject:
-    """An object that is to be made, or, if `live` is there, to be replaced."""
+    """Create an object, or replace it if `live` is set."""
 
     resource: Resource[Any]
     body: dict[str, Any]
@@ -141,7 +141,7 @@ class EnsureObject:
 
 @dataclass(frozen=True, slots=True)
 class DeleteObject:
-    """An object that is to go."""
+    """Delete an object."""
 
     resource: Resource[Any]
     name: str
@@ -150,46 +150,46 @@ class DeleteObject:
 
 @dataclass(frozen=True, slots=True)
 class ClusterAutoscalerPlan:
-    """What is to be done, in this order, and what is then said of it. What fails keeps the rest from being done."""
+    """Ordered steps of a ClusterAutoscaler, and its new status; the first failed step stops the rest."""
 
     steps: tuple[EnsureObject | DeleteObject, ...] = ()
     conditions: tuple[Json, ...] = ()
     events: tuple[Event, ...] = ()
-    """What is told when all is done."""
+    """Events recorded after all steps succeeded."""
     failure: str = ""
-    """Why nothing can be done now, and must be later; empty if there is no such thing."""
+    """Why the reconcile has to be retried; empty if it does not."""
 
 
 SNAPSHOT_VERSION = "0.0.1-snapshot"
-"""What a version is called that nobody released."""
+"""The version of an unreleased build."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAutoscalerSettings:
-    """What may be done otherwise."""
+    """Settings of the ClusterAutoscaler controller."""
 
     name: str = "default"
-    """The one ClusterAutoscaler that counts."""
+    """The name of the only ClusterAutoscaler that is reconciled."""
     namespace: str = machine_apis.MACHINE_API_NAMESPACE
-    """Where the autoscaler runs."""
+    """The namespace of the autoscaler."""
     image: str = "windlass:latest"
-    """What it is run from: an image whose PATH has `windlass`."""
+    """Image of the autoscaler; `windlass` must be in its PATH."""
     replicas: int = 1
     cloud_provider: str = "clusterapi"
     verbosity: int = 1
-    """What it logs if the ClusterAutoscaler does not say."""
+    """Log verbosity if the spec has none."""
     extra_args: str = ""
-    """One more word for its command line, behind all others."""
+    """An additional argument, appended to the command line."""
     architecture: str = "amd64"
-    """Of nodes of an empty group, if nothing else is known."""
+    """Default architecture of nodes of an empty group."""
     release_version: str = ""
-    """The version of OpenShift that is run; empty if nobody released it."""
+    """The version of OpenShift; empty for an unreleased build."""
     webhooks_port: int = 8443
     resync_s: float = 600.0
 
     @property
     def version(self) -> str:
-        """As it is told."""
+        """The version to report."""
         return self.release_version or SNAPSHOT_VERSION
 
 

@@ -16,7 +16,7 @@ _DELAY_FIELDS = ("delayAfterAdd", "delayAfterDelete", "delayAfterFailure", "unne
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """What was found. Warnings keep nobody from anything."""
+    """Errors and warnings; warnings do not reject the object."""
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -31,12 +31,12 @@ class ValidationResult:
 
 
 def join_errors(troubles: Sequence[str]) -> str:
-    """One as it is, several in brackets."""
+    """Join errors as an aggregate error prints them: several are in brackets."""
     return troubles[0] if len(troubles) == 1 else f"[{', '.join(troubles)}]"
 
 
 def validate_cluster_autoscaler(name: str, spec: Json, allowed: str) -> ValidationResult:
-    """What is wrong with a ClusterAutoscaler, of which only the one that is called `allowed` counts."""
+    """Validate a ClusterAutoscaler. Only the name `allowed` is valid."""
     found = [] if name == allowed else [f'Name "{name}" is invalid, only "{allowed}" is allowed']
     limits = spec.get("resourceLimits") or {}
     found += _check_limits(limits)
@@ -102,7 +102,9 @@ def _parse_float(text: str) -> float | None:
 def new_webhooks(settings: ClusterAutoscalerSettings) -> Mapping[str, admission.Webhook]:
     def validate(asked: admission.AdmissionRequest) -> admission.AdmissionResponse:
         name = (asked.object.get("metadata") or {}).get("name") or ""
-        found = validate_cluster_autoscaler(name, asked.object.get("spec") or {}, settings.name)
-        return admission.AdmissionResponse("" if found.is_valid else found.text, found.warnings)
+        validation_result = validate_cluster_autoscaler(name, asked.object.get("spec") or {}, settings.name)
+        return admission.AdmissionResponse(
+            "" if validation_result.is_valid else validation_result.text, validation_result.warnings
+        )
 
     return {"/validate-clusterautoscalers": validate}

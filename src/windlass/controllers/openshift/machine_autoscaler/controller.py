@@ -26,13 +26,13 @@ from windlass.kube.resources import Resource, Unstructured
 _UNSYNCED_REQUEUE_S = 5.0
 
 _CONFLICT_REQUEUE_S = 0.1
-"""A MachineSet changed before it was written to. If only its size did, nobody is woken by that."""
+"""Requeue after a MachineSet changed. A change of its size alone enqueues nothing."""
 
 
 def new_controller(
-    site: controller_runtime.ControllerContext, settings: MachineAutoscalerSettings
+    context: controller_runtime.ControllerContext, settings: MachineAutoscalerSettings
 ) -> "MachineAutoscalerController":
-    return MachineAutoscalerController(site, settings)
+    return MachineAutoscalerController(context, settings)
 
 
 JsonObject = dict[str, Any]
@@ -42,17 +42,17 @@ ServedResource = Callable[[machine_apis.MachineApi], Resource[Unstructured]]
 
 @dataclass(frozen=True, slots=True)
 class ApplyResult:
-    """What came of a plan."""
+    """Outcome of applying a plan."""
 
     failure_reason: str = ""
-    """The reason of the event that tells of what could not be done; empty if all was."""
+    """Reason of the failure event; empty if all steps succeeded."""
     message: str = ""
     is_conflict: bool = False
-    """Someone else was faster: the plan was made from what is no longer the case."""
+    """The plan was made from stale objects."""
 
 
 class MachineAutoscalerApplier:
-    """Carries plans out. What fails keeps what comes after it from being done."""
+    """Applies plans. The first failed step stops the rest."""
 
     def __init__(self, api: client.Client, spoken: ServedResource) -> None:
         self._api = api
@@ -62,10 +62,10 @@ class MachineAutoscalerApplier:
     async def apply(
         self, plan: MachineAutoscalerPlan, autoscaler: model.MachineAutoscaler
     ) -> tuple[model.MachineAutoscaler, ApplyResult]:
-        """What came of it, and the MachineAutoscaler as it then is.
+        """Apply a plan; returns the written MachineAutoscaler and the outcome.
 
-        Before a target is written to, the MachineAutoscaler has its finalizer and says what its target is: whatever
-        ends us, nothing is left behind that nobody remembers.
+        Finalizer and `lastTargetRef` are written before the target's annotations, so that an interruption leaves no
+        annotations without a record.
         """
         doing = model.FAILED_FINALIZE_TARGET
         try:
@@ -91,7 +91,7 @@ class MachineAutoscalerApplier:
     async def write_status(
         self, autoscaler: model.MachineAutoscaler, status: model.MachineAutoscalerStatus
     ) -> model.MachineAutoscaler:
-        """Say what is the case, if that is news."""
+        """Write the status if it changed."""
         patch = model.status_patch(autoscaler.status, status)
         if not patch:
             return autoscaler
@@ -101,10 +101,12 @@ class MachineAutoscalerApplier:
         return dataclasses.replace(autoscaler, status=status, resource_version=version)
 
     def restore_conditions(self, autoscaler: model.MachineAutoscaler) -> model.MachineAutoscaler:
-        """With the conditions that the server did not keep."""
-        found = autoscaler.status
-        said = self._pruned_conditions.restore(autoscaler.uid, found.conditions)
-        return dataclasses.replace(autoscaler, status=dataclasses.replace(found, conditions=said))
+        """The MachineAutoscaler with conditions that the server pruned."""
+        machine_autoscaler_status = autoscaler.status
+        conditions = self._pruned_conditions.restore(autoscaler.uid, machine_autoscaler_status.conditions)
+        return dataclasses.replace(
+            autoscaler, status=dataclasses.replace(machine_autoscaler_status, conditions=conditions)
+        )
 
     async def _finalize(
         self, autoscaler: model.MachineAutoscaler, finalizers: tuple[str, ...]
@@ -125,7 +127,7 @@ class MachineAutoscalerApplier:
         )
 
     async def _annotate(self, step: AnnotateMachineSet, *, must_exist: bool = False) -> None:
-        """Only of the object that was looked at. One that is gone needs nothing taken off."""
+        """Annotate a MachineSet on its observed resourceVersion; a deleted MachineSet needs no release."""
         looked_at = {"uid": step.uid, "resourceVersion": step.resource_version}
         body = {"metadata": {**looked_at, "annotations": dict(step.annotations)}}
         try:
@@ -139,24 +141,24 @@ Json = Mapping[str, Any]
 
 
 class MachineAutoscalerWatches:
-    """What is known."""
+    """Informers of MachineAutoscalers and MachineSets."""
 
     def __init__(
         self,
-        site: controller_runtime.ControllerContext,
+        context: controller_runtime.ControllerContext,
         settings: MachineAutoscalerSettings,
         at: controller_runtime.ReconcileLoop,
     ) -> None:
         self._queue = at.queue
         self._own = at.informers.watch(
-            site.api,
+            context.api,
             machine_apis.MACHINE_AUTOSCALERS,
             self._affected_keys,
             request_builders.ListOptions(settings.namespace),
             {"set": lambda body: model.parse_machine_autoscaler(body).sets},
         )
         self.sets = MachineSetWatches(
-            site, at.informers, self._target_keys, self._enqueue_all, settings.release_version
+            context, at.informers, self._target_keys, self._enqueue_all, settings.release_version
         )
 
     def get(self, key: str) -> model.MachineAutoscaler | None:
@@ -164,7 +166,7 @@ class MachineAutoscalerWatches:
         return None if body is None else model.parse_machine_autoscaler(body)
 
     def observe(self, autoscaler: model.MachineAutoscaler) -> model.ObservedMachineAutoscaler | None:
-        """All that a decision needs; None as long as something is not known yet."""
+        """Facts for one reconcile; None while an informer has not synced."""
         supported = self.sets.served_apis
         if supported is None:
             return None
@@ -185,7 +187,7 @@ class MachineAutoscalerWatches:
         )
 
     def _affected_keys(self, body: Json) -> list[str]:
-        """Itself, and whoever is about the same MachineSets: what one lets go another may have."""
+        """Keys of all MachineAutoscalers of the same MachineSets, one of which may take over a released one."""
         read = model.parse_machine_autoscaler(body)
         return [read.key, *(key for name in read.sets for key in self._keys_by_machine_set(name))]
 
@@ -201,62 +203,67 @@ class MachineAutoscalerWatches:
 
 
 class MachineAutoscalerController:
-    """Keeps MachineSets annotated as MachineAutoscalers want them."""
+    """Reconciles MachineAutoscalers."""
 
     name = "machine_autoscaler"
 
-    def __init__(self, site: controller_runtime.ControllerContext, settings: MachineAutoscalerSettings) -> None:
-        self._context = site
+    def __init__(self, context: controller_runtime.ControllerContext, settings: MachineAutoscalerSettings) -> None:
+        self._context = context
         self._settings = settings
-        self._api = site.api.with_field_manager(machine_apis.OPERATOR_MANAGER)
-        self._loop = controller_runtime.ReconcileLoop(site, self.name)
+        self._api = context.api.with_field_manager(machine_apis.OPERATOR_MANAGER)
+        self._loop = controller_runtime.ReconcileLoop(context, self.name)
         self._watches: MachineAutoscalerWatches | None = None
 
     def check_ready(self) -> str:
         found = (self._loop.check_ready(), self._watches.sets.sync_error if self._watches else "")
-        return "; ".join(each for each in found if each)
+        return "; ".join(item for item in found if item)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         watched = self._watches = MachineAutoscalerWatches(self._context, self._settings, self._loop)
-        hands = MachineAutoscalerApplier(self._api, watched.sets.served_resource)
-        # Plans tell what is new, and nothing twice: each event is worth being written.
+        applier = MachineAutoscalerApplier(self._api, watched.sets.served_resource)
+        # A plan contains new events only, so that none needs correlation.
         recorder = events.EventRecorder(self._context.api, machine_apis.OPERATOR_MANAGER, window_s=0.0)
         self._loop.informers.spawn(recorder.run())
-        await self._loop.run(lambda key: self._reconcile(key, watched, hands, recorder))
+        await self._loop.run(lambda key: self._reconcile(key, watched, applier, recorder))
 
     async def _reconcile(
         self,
         key: str,
         watched: MachineAutoscalerWatches,
-        hands: MachineAutoscalerApplier,
+        applier: MachineAutoscalerApplier,
         recorder: events.EventRecorder,
     ) -> float | None:
-        found = watched.get(key)
-        if found is None:
+        machine_autoscaler = watched.get(key)
+        if machine_autoscaler is None:
             return None
-        before = hands.restore_conditions(found)
-        seen = watched.observe(before)
-        if seen is None:
+        before = applier.restore_conditions(machine_autoscaler)
+        observed = watched.observe(before)
+        if observed is None:
             return _UNSYNCED_REQUEUE_S
         now_s = self._context.api.clock.now_s()
-        plan = reconcile_machine_autoscaler(seen, now_s)
-        found, outcome = await hands.apply(plan, before)
+        plan = reconcile_machine_autoscaler(observed, now_s)
+        machine_autoscaler, outcome = await applier.apply(plan, before)
         if outcome.is_conflict:
             return _CONFLICT_REQUEUE_S
         if outcome.failure_reason:
-            return await self._report_failure(found, outcome, hands, recorder)
-        if not found.is_deleting and not await self._write_status(found, plan.status, hands):
+            return await self._report_failure(machine_autoscaler, outcome, applier, recorder)
+        if not machine_autoscaler.is_deleting and not await self._write_status(
+            machine_autoscaler, plan.status, applier
+        ):
             return controller_runtime.CONFLICT_REQUEUE_S
         self._record_events(before, plan.events, recorder, watched)
         return self._settings.resync_s if plan.requeue_after_s is None else plan.requeue_after_s
 
     async def _write_status(
-        self, found: model.MachineAutoscaler, status: model.MachineAutoscalerStatus, hands: MachineAutoscalerApplier
+        self,
+        machine_autoscaler: model.MachineAutoscaler,
+        status: model.MachineAutoscalerStatus,
+        applier: MachineAutoscalerApplier,
     ) -> bool:
-        """Say what is the case; whether it was said, or need not be any longer."""
+        """Write the status if it changed; False on a conflict."""
         try:
-            await hands.write_status(found, status)
+            await applier.write_status(machine_autoscaler, status)
         except errors.NotFound:
             return True
         except errors.Conflict:
@@ -265,31 +272,33 @@ class MachineAutoscalerController:
 
     async def _report_failure(
         self,
-        found: model.MachineAutoscaler,
+        machine_autoscaler: model.MachineAutoscaler,
         outcome: ApplyResult,
-        hands: MachineAutoscalerApplier,
+        applier: MachineAutoscalerApplier,
         recorder: events.EventRecorder,
     ) -> float | None:
-        """What could not be done is said, and tried again later, and later each time."""
+        """Record the failure and retry with backoff."""
         event = TargetEvent(
             "Warning", outcome.failure_reason, outcome.message, outcome.failure_reason.removeprefix("Failed")
         )
-        self._record_events(found, (event,), recorder)
-        if not found.is_deleting:
+        self._record_events(machine_autoscaler, (event,), recorder)
+        if not machine_autoscaler.is_deleting:
             now_s = self._context.api.clock.now_s()
-            told = ready_conditions(found, False, model.TARGET_UPDATE_FAILED, outcome.message, now_s)
-            await self._write_status(found, dataclasses.replace(found.status, conditions=told), hands)
+            conditions = ready_conditions(machine_autoscaler, False, model.TARGET_UPDATE_FAILED, outcome.message, now_s)
+            await self._write_status(
+                machine_autoscaler, dataclasses.replace(machine_autoscaler.status, conditions=conditions), applier
+            )
         raise controller_interface.RequeueError(outcome.message)
 
     def _record_events(
         self,
         of: model.MachineAutoscaler,
-        told: tuple[TargetEvent, ...],
+        recorded: tuple[TargetEvent, ...],
         recorder: events.EventRecorder,
         watched: MachineAutoscalerWatches | None = None,
     ) -> None:
         about = events.InvolvedObject(model.API_VERSION, model.KIND, of.name, of.namespace, of.uid)
-        for event in told:
+        for event in recorded:
             whom = about
             if event.of_target is not None and watched is not None:
                 api = event.of_target
@@ -311,7 +320,7 @@ MachineSetKeys = Callable[[Unstructured], Iterable[str]]
 
 
 def relevant_fields(machine_set: Unstructured) -> object:
-    """What of a MachineSet matters: replicas, and how they fare, change all the time, and do not."""
+    """Relevant fields of a MachineSet: replicas and status change often and are ignored."""
     metadata, spec = machine_set.get("metadata") or {}, machine_set.get("spec") or {}
     status = machine_set.get("status") or {}
     held = (spec.get("authoritativeAPI"), status.get("authoritativeAPI"))
@@ -319,29 +328,29 @@ def relevant_fields(machine_set: Unstructured) -> object:
 
 
 class MachineSetWatches:
-    """What is known of MachineSets, and of what may be known."""
+    """Informers of MachineSets, for APIs that are enabled and served."""
 
     def __init__(
         self,
-        site: controller_runtime.ControllerContext,
+        context: controller_runtime.ControllerContext,
         follow: controller_runtime.InformerSet,
         keys: MachineSetKeys,
         wake_all: Callable[[], None],
         version: str = "",
     ) -> None:
-        """`keys` says whom a MachineSet concerns; gates are those of an OpenShift `version`."""
+        """`keys` maps a MachineSet to the keys to reconcile; `version` selects OpenShift's feature gates."""
         self._api, self._informers, self._keys, self._enqueue_all, self._version = (
-            site.api,
+            context.api,
             follow,
             keys,
             wake_all,
             version,
         )
-        self._gates = follow.watch(site.api, machine_apis.FEATURE_GATES, self._enqueue)
-        self._infrastructures = follow.watch(site.api, machine_apis.INFRASTRUCTURES, self._enqueue)
+        self._gates = follow.watch(context.api, machine_apis.FEATURE_GATES, self._enqueue)
+        self._infrastructures = follow.watch(context.api, machine_apis.INFRASTRUCTURES, self._enqueue)
         self._watched: dict[machine_apis.MachineApi, controller_runtime.WatchedResource[Unstructured]] = {}
         self._absent: dict[machine_apis.MachineApi, float] = {}
-        """APIs that the server lacks, and when it said so."""
+        """APIs that the server lacks, with the time of the last check."""
         follow.spawn(self._update_watches())
 
     @property
@@ -354,28 +363,30 @@ class MachineSetWatches:
 
     @property
     def enabled_apis(self) -> tuple[machine_apis.MachineApi, ...]:
-        """The APIs that may be looked at."""
+        """APIs enabled by feature gates."""
         return machine_apis.MACHINE_APIS if self.gates.has_cluster_api else (machine_apis.MACHINE_API,)
 
     @property
     def served_apis(self) -> frozenset[machine_apis.MachineApi] | None:
-        """Those of them that the server has; None while that is not known, or what they hold is not."""
+        """Enabled APIs that the server serves; None while discovery or an informer has not synced."""
         followed = frozenset(api for api in self.enabled_apis if self._is_known(api))
         return followed if all(api in followed or api in self._absent for api in self.enabled_apis) else None
 
     @property
     def sync_error(self) -> str:
-        """Why what is known may be out of date; empty if it is not."""
-        return "; ".join(complaint for each in self._watched.values() if (complaint := each.sync_error))
+        """Why stores may be outdated; empty if they are current."""
+        return "; ".join(
+            complaint for watched_resource in self._watched.values() if (complaint := watched_resource.sync_error)
+        )
 
     def pair(self, name: str) -> machine_apis.MachineSetPair:
-        """The MachineSets of a name, as far as they may be looked at."""
+        """The MachineSets of a name, of enabled APIs."""
         return machine_apis.MachineSetPair(
             name, *(self._get(api, name) if api in self.enabled_apis else None for api in machine_apis.MACHINE_APIS)
         )
 
     def served_resource(self, api: machine_apis.MachineApi) -> Resource[Unstructured]:
-        """Its MachineSets, in the version that the server has."""
+        """The MachineSet resource in the version that the server serves."""
         followed = self._watched.get(api)
         return api.machine_sets() if followed is None else followed.informer.resource
 
@@ -408,26 +419,26 @@ class MachineSetWatches:
         if api in self._watched or now_s < self._absent.get(api, now_s - _DISCOVERY_INTERVAL_S) + _DISCOVERY_INTERVAL_S:
             return
         try:
-            found = await self._find(api)
+            resource = await self._find(api)
         except errors.KubeError as error:
-            _log.warning("%s: %s", api.group, error)
+            _log.warning("failed to discover API versions: group=%s error=%s", api.group, error)
             return
-        if found is None:
+        if resource is None:
             if api not in self._absent:
                 self._enqueue_all()
             self._absent[api] = now_s
             return
         self._absent.pop(api, None)
         within = request_builders.ListOptions(api.namespace)
-        followed = self._informers.watch(self._api, found, self._keys, within, sees=relevant_fields, required=False)
+        followed = self._informers.watch(self._api, resource, self._keys, within, sees=relevant_fields, required=False)
         self._watched[api] = followed
         self._informers.spawn(self._enqueue_when_synced(followed))
 
     async def _find(self, api: machine_apis.MachineApi) -> Resource[Unstructured] | None:
         for version in api.versions:
-            found = await discovery.find_resource(self._api, f"{api.group}/{version}", "MachineSet")
-            if found is not None:
-                return found
+            resource = await discovery.find_resource(self._api, f"{api.group}/{version}", "MachineSet")
+            if resource is not None:
+                return resource
         return None
 
     async def _enqueue_when_synced(self, followed: controller_runtime.WatchedResource[Unstructured]) -> None:

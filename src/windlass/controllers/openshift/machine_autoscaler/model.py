@@ -55,7 +55,7 @@ BAD_ACCELERATOR_LABEL = "InvalidOrMissingGPUAcceleratorLabel"
 
 @dataclass(frozen=True, slots=True)
 class TargetReference:
-    """What is to be scaled, as a user names it."""
+    """`spec.scaleTargetRef`."""
 
     api_version: str = ""
     kind: str = ""
@@ -63,13 +63,13 @@ class TargetReference:
 
     @property
     def machine_set(self) -> str:
-        """The name of the MachineSets that are meant, in whichever API; empty if it is something else."""
+        """The name of the target MachineSet in either API; empty if the target is of another kind."""
         return self.name if self.kind == TARGET_KIND and machine_apis.find_machine_api(self.api_version) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineAutoscalerStatus:
-    """What we say of a MachineAutoscaler."""
+    """Status of a MachineAutoscaler."""
 
     last_target: TargetReference | None = None
     conditions: tuple[Mapping[str, Any], ...] = ()
@@ -77,7 +77,7 @@ class MachineAutoscalerStatus:
 
 @dataclass(frozen=True, slots=True)
 class MachineAutoscaler:
-    """What a user wants."""
+    """A MachineAutoscaler."""
 
     namespace: str
     name: str
@@ -93,33 +93,33 @@ class MachineAutoscaler:
 
     @property
     def key(self) -> str:
-        """As MachineSets name their owner."""
+        """namespace/name, as the owner annotation has it."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def sets(self) -> frozenset[str]:
-        """The names of the MachineSets that it is, or was, about."""
+        """Names of the current and previous target MachineSets."""
         last = self.status.last_target
         return frozenset(name for name in (self.target.machine_set, last.machine_set if last else "") if name)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedMachineAutoscaler:
-    """All that a decision is made from."""
+    """Facts for one reconcile of a MachineAutoscaler."""
 
     autoscaler: MachineAutoscaler
     supported: frozenset[machine_apis.MachineApi]
-    """The APIs whose MachineSets may be targets: turned on, and there."""
+    """APIs that are enabled and served."""
     target: MachineSetPair
     last: MachineSetPair | None = None
-    """What it was about before, if that is no longer what it is about."""
+    """The previous target, if it differs from the current one."""
     others: Mapping[str, MachineAutoscaler] = field(default_factory=dict)
-    """All others of its namespace that are, or were, about the same MachineSets, by key."""
+    """Other MachineAutoscalers with the same current or previous target, by key."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotateMachineSet:
-    """Annotations of one MachineSet that are to be set, or, where None, taken away; nothing else of it is touched."""
+    """Set annotations of a MachineSet; a None value removes one."""
 
     api: machine_apis.MachineApi
     name: str
@@ -130,37 +130,37 @@ class AnnotateMachineSet:
 
 @dataclass(frozen=True, slots=True)
 class TargetEvent(controller_interface.Event):
-    """Something to tell of a MachineAutoscaler, or of its target."""
+    """An event about the MachineAutoscaler or its target."""
 
     of_target: machine_apis.MachineApi | None = None
-    """Told of the target in this API, not of the MachineAutoscaler."""
+    """Record the event about the target in this API, not about the MachineAutoscaler."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineAutoscalerPlan:
-    """What is to be done, in this order, and what is then said of it. What fails keeps the rest from being done."""
+    """Ordered steps of a MachineAutoscaler, and its new status; the first failed step stops the rest."""
 
     status: MachineAutoscalerStatus
     release: AnnotateMachineSet | None = None
-    """What was scaled before, and is no longer."""
+    """Release of the previous target."""
     finalizers: tuple[str, ...] | None = None
-    """Those that it should have; None: those that it has."""
+    """New finalizers; None leaves them unchanged."""
     target: AnnotateMachineSet | None = None
     events: tuple[TargetEvent, ...] = ()
     requeue_after_s: float | None = None
-    """When to look again in any case."""
+    """Requeue after this time even without a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineAutoscalerSettings:
-    """What may be done otherwise."""
+    """Settings of the MachineAutoscaler controller."""
 
     namespace: str = machine_apis.MACHINE_API_NAMESPACE
-    """Where MachineAutoscalers are."""
+    """The namespace of MachineAutoscalers."""
     release_version: str = ""
-    """The version of OpenShift whose feature gates count; empty: what is on in every version that is listed."""
+    """The version of OpenShift whose feature gates apply; empty: gates that are enabled in every listed version."""
     resync_s: float = 600.0
-    """Every MachineAutoscaler is looked at this often, even if nothing seems to have changed."""
+    """Period after which each MachineAutoscaler is reconciled without a change."""
 
 
 Json = Mapping[str, Any]
@@ -195,12 +195,12 @@ MergePatch = dict[str, Any]
 
 
 def status_patch(before: MachineAutoscalerStatus, after: MachineAutoscalerStatus) -> MergePatch:
-    """The merge patch from one status to the other; empty if they say the same."""
+    """The merge patch between two statuses; empty if they are equal."""
     changed: MergePatch = {}
     if after.last_target != before.last_target:
         changed["lastTargetRef"] = _target_patch(before.last_target, after.last_target)
     if after.conditions != before.conditions:
-        changed["conditions"] = [dict(each) for each in after.conditions]
+        changed["conditions"] = [dict(item) for item in after.conditions]
     return {"status": changed} if changed else {}
 
 

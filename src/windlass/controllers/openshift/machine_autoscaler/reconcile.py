@@ -20,39 +20,39 @@ from windlass.controllers.openshift.machine_autoscaler.model import (
 from windlass.kube import unstructured
 
 MIGRATING_REQUEUE_S = 30.0
-"""The end of a migration is watched for; this is for the case that it is missed."""
+"""Requeue during a migration. Its end is watched; this covers a missed update."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """Whether a MachineAutoscaler is ready, why, and what is to be done about its target."""
+    """Readiness of the target, with reason, and the step for it."""
 
     is_ready: bool
     reason: str
     message: str
     event: str = ""
-    """The reason of the event that tells of it, if it is news."""
+    """Reason of the event to record if the result changed."""
     target: AnnotateMachineSet | None = None
     events: tuple[TargetEvent, ...] = ()
     requeue_after_s: float | None = None
 
 
-def reconcile_machine_autoscaler(seen: model.ObservedMachineAutoscaler, now_s: float) -> MachineAutoscalerPlan:
-    """What was scaled before is let go first, whatever is wrong with the new target."""
-    autoscaler = seen.autoscaler
+def reconcile_machine_autoscaler(observed: model.ObservedMachineAutoscaler, now_s: float) -> MachineAutoscalerPlan:
+    """Plan for a MachineAutoscaler. The previous target is released first, even if the new one is invalid."""
+    autoscaler = observed.autoscaler
     if autoscaler.is_deleting:
-        return _reconcile_delete(seen)
-    if seen.last is not None and _is_release_blocked(seen.last, seen):
-        verdict = _target_migrating(seen.last)
+        return _reconcile_delete(observed)
+    if observed.last is not None and _is_release_blocked(observed.last, observed):
+        verdict = _target_migrating(observed.last)
         return MachineAutoscalerPlan(
             _build_status(autoscaler, verdict, autoscaler.status.last_target, now_s),
             requeue_after_s=verdict.requeue_after_s,
         )
-    verdict = reconcile_target(seen)
+    verdict = reconcile_target(observed)
     has_finalizer = model.FINALIZER in autoscaler.finalizers
     return MachineAutoscalerPlan(
         status=_build_status(autoscaler, verdict, autoscaler.target if autoscaler.target.name else None, now_s),
-        release=_plan_release(seen.last, seen),
+        release=_plan_release(observed.last, observed),
         finalizers=None if has_finalizer else (*autoscaler.finalizers, model.FINALIZER),
         target=verdict.target,
         events=_build_events(autoscaler, verdict),
@@ -60,39 +60,40 @@ def reconcile_machine_autoscaler(seen: model.ObservedMachineAutoscaler, now_s: f
     )
 
 
-def reconcile_target(seen: model.ObservedMachineAutoscaler) -> TargetResult:
-    autoscaler = seen.autoscaler
+def reconcile_target(observed: model.ObservedMachineAutoscaler) -> TargetResult:
+    autoscaler = observed.autoscaler
     if trouble := webhook.explain_bounds(autoscaler.min, autoscaler.max):
         return TargetResult(False, model.INVALID, trouble, model.FAILED_VALIDATION)
-    if trouble := webhook.validate_target_reference(autoscaler.target, seen.supported):
+    if trouble := webhook.validate_target_reference(autoscaler.target, observed.supported):
         return TargetResult(False, model.TARGET_INVALID, trouble, model.FAILED_GET_TARGET)
     named = machine_apis.find_machine_api(autoscaler.target.api_version)
-    if named is None or seen.target.get(named) is None:
-        return _target_not_found(seen.target.name, named or machine_apis.MACHINE_API)
-    holder = _find_authoritative_api(seen.target, seen)
+    if named is None or observed.target.get(named) is None:
+        return _target_not_found(observed.target.name, named or machine_apis.MACHINE_API)
+    holder = _find_authoritative_api(observed.target, observed)
     if holder is None:
-        return _target_migrating(seen.target)
-    if holder not in seen.supported:
+        return _target_migrating(observed.target)
+    if holder not in observed.supported:
         found = f"found it authoritative in {holder.authority}, expected an API that is turned on"
-        trouble = f"unsupported MachineAutoscaler target: MachineSet {seen.target.name}: {found}"
+        trouble = f"unsupported MachineAutoscaler target: MachineSet {observed.target.name}: {found}"
         return TargetResult(False, model.TARGET_INVALID, trouble, model.FAILED_GET_TARGET)
-    if seen.target.get(holder) is None:
-        return _target_not_found(seen.target.name, holder)
-    if not owns_target(seen, holder):
+    if observed.target.get(holder) is None:
+        return _target_not_found(observed.target.name, holder)
+    if not owns_target(observed, holder):
         return TargetResult(False, model.DUPLICATE, model.DUPLICATE_MESSAGE, model.FAILED_SET_OWNER)
-    return _plan_annotations(seen, holder)
+    return _plan_annotations(observed, holder)
 
 
 def _find_authoritative_api(
-    pair: machine_apis.MachineSetPair, seen: model.ObservedMachineAutoscaler
+    pair: machine_apis.MachineSetPair, observed: model.ObservedMachineAutoscaler
 ) -> machine_apis.MachineApi | None:
-    """The API whose MachineSet is written to. Where Cluster API is turned off, nobody says that Machine API holds what
-    it is wanted to: that is the case.
+    """The authoritative API of the target.
+
+    Without Cluster API no controller sets the status, so the desired authority counts.
     """
     found = pair.machine_api
     if (
         found is None
-        or machine_apis.CLUSTER_API in seen.supported
+        or machine_apis.CLUSTER_API in observed.supported
         or pair.authority is not machine_apis.MachineAuthority.UNSET
     ):
         return pair.holder
@@ -103,27 +104,27 @@ def _find_authoritative_api(
     )
 
 
-def _plan_annotations(seen: model.ObservedMachineAutoscaler, holder: machine_apis.MachineApi) -> TargetResult:
-    """Bounds, owner and capacity, as far as they are not there yet."""
-    autoscaler, before = seen.autoscaler, annotations_of(seen.target, holder)
+def _plan_annotations(observed: model.ObservedMachineAutoscaler, holder: machine_apis.MachineApi) -> TargetResult:
+    """The step that sets missing or outdated bounds, owner and capacity."""
+    autoscaler, before = observed.autoscaler, annotations_of(observed.target, holder)
     try:
         added = machine_apis.translate_capacity(before)
     except machine_apis.InvalidCapacityAnnotation as unreadable:
-        trouble = f"MachineSet {holder.namespace}/{seen.target.name}: {unreadable}"
+        trouble = f"MachineSet {holder.namespace}/{observed.target.name}: {unreadable}"
         return TargetResult(False, model.TARGET_INVALID, trouble, model.FAILED_UPDATE_TARGET)
     limits = ReplicaLimits(autoscaler.min, autoscaler.max)
-    wanted: dict[str, str | None] = dict(added)
+    desired: dict[str, str | None] = dict(added)
     if bounds_differ(before, limits, holder) or before.get(machine_apis.OWNER_ANNOTATION) != autoscaler.key:
-        wanted |= bounds_annotations(limits, autoscaler.key, holder)
-    if not wanted:
+        desired |= bounds_annotations(limits, autoscaler.key, holder)
+    if not desired:
         return TargetResult(True, model.IS_READY, model.IS_READY_MESSAGE)
-    step = _annotate_step(seen.target, holder, wanted)
+    step = _annotate_step(observed.target, holder, desired)
     message = f"Updated MachineAutoscaler target: {holder.namespace}/{step.name}"
-    told = [TargetEvent("Normal", model.SUCCESSFUL_UPDATE, message, "UpdateTarget")]
-    if warning := machine_apis.accelerator_label_warning(seen.target.get(holder) or {}, holder):
+    events = [TargetEvent("Normal", model.SUCCESSFUL_UPDATE, message, "UpdateTarget")]
+    if warning := machine_apis.accelerator_label_warning(observed.target.get(holder) or {}, holder):
         action = "ValidateGPUAcceleratorLabel"
-        told.append(TargetEvent("Warning", model.BAD_ACCELERATOR_LABEL, warning, action, of_target=holder))
-    return TargetResult(True, model.IS_READY, model.IS_READY_MESSAGE, target=step, events=tuple(told))
+        events.append(TargetEvent("Warning", model.BAD_ACCELERATOR_LABEL, warning, action, of_target=holder))
+    return TargetResult(True, model.IS_READY, model.IS_READY_MESSAGE, target=step, events=tuple(events))
 
 
 def _target_not_found(name: str, api: machine_apis.MachineApi) -> TargetResult:
@@ -139,56 +140,56 @@ def _target_migrating(pair: machine_apis.MachineSetPair) -> TargetResult:
     return TargetResult(False, model.TARGET_MIGRATING, message, requeue_after_s=MIGRATING_REQUEUE_S)
 
 
-# Letting go
+# Release
 
 
-def _reconcile_delete(seen: model.ObservedMachineAutoscaler) -> MachineAutoscalerPlan:
-    """A MachineAutoscaler that is deleted lets go of whatever is its, and waits where nothing may be written."""
-    autoscaler = seen.autoscaler
-    held = [pair for pair in (seen.last, seen.target) if pair is not None]
+def _reconcile_delete(observed: model.ObservedMachineAutoscaler) -> MachineAutoscalerPlan:
+    """Release all targets of a deleted MachineAutoscaler; wait while one must not be written."""
+    autoscaler = observed.autoscaler
+    held = [pair for pair in (observed.last, observed.target) if pair is not None]
     if model.FINALIZER not in autoscaler.finalizers:
         return MachineAutoscalerPlan(autoscaler.status)
-    if any(_is_release_blocked(pair, seen) for pair in held):
+    if any(_is_release_blocked(pair, observed) for pair in held):
         return MachineAutoscalerPlan(autoscaler.status, requeue_after_s=MIGRATING_REQUEUE_S)
-    releases = [step for pair in held if (step := _plan_release(pair, seen))]
-    if len(releases) > 1:  # one at a time: the other one is let go at the next pass, which the first one wakes
+    releases = [step for pair in held if (step := _plan_release(pair, observed))]
+    if len(releases) > 1:  # one per reconcile: the write enqueues the key for the other
         return MachineAutoscalerPlan(autoscaler.status, release=releases[0], requeue_after_s=MIGRATING_REQUEUE_S)
-    left = tuple(each for each in autoscaler.finalizers if each != model.FINALIZER)
+    left = tuple(item for item in autoscaler.finalizers if item != model.FINALIZER)
     return MachineAutoscalerPlan(autoscaler.status, release=releases[0] if releases else None, finalizers=left)
 
 
 def _plan_release(
-    pair: machine_apis.MachineSetPair | None, seen: model.ObservedMachineAutoscaler
+    pair: machine_apis.MachineSetPair | None, observed: model.ObservedMachineAutoscaler
 ) -> AnnotateMachineSet | None:
-    """Take off what is ours: from the MachineSet that holds, if it is written on it that it is ours."""
-    holder = None if pair is None else _find_authoritative_api(pair, seen)
-    if pair is None or holder is None or holder not in seen.supported:
+    """Remove our annotations from the authoritative MachineSet, if its owner annotation names us."""
+    holder = None if pair is None else _find_authoritative_api(pair, observed)
+    if pair is None or holder is None or holder not in observed.supported:
         return None
     before = annotations_of(pair, holder)
-    if before.get(machine_apis.OWNER_ANNOTATION) != seen.autoscaler.key:
+    if before.get(machine_apis.OWNER_ANNOTATION) != observed.autoscaler.key:
         return None
     return _annotate_step(pair, holder, released_annotations(before))
 
 
-def _is_release_blocked(pair: machine_apis.MachineSetPair, seen: model.ObservedMachineAutoscaler) -> bool:
-    """Whether something of ours is on a MachineSet that may not be written to now."""
-    holder = _find_authoritative_api(pair, seen)
-    if holder is not None and (pair.get(holder) is not None or holder not in seen.supported):
+def _is_release_blocked(pair: machine_apis.MachineSetPair, observed: model.ObservedMachineAutoscaler) -> bool:
+    """True if a MachineSet with our annotations must not be written now."""
+    holder = _find_authoritative_api(pair, observed)
+    if holder is not None and (pair.get(holder) is not None or holder not in observed.supported):
         return False
     owners = (annotations_of(pair, api).get(machine_apis.OWNER_ANNOTATION) for api in machine_apis.MACHINE_APIS)
-    return seen.autoscaler.key in owners
+    return observed.autoscaler.key in owners
 
 
 def _annotate_step(
-    pair: machine_apis.MachineSetPair, api: machine_apis.MachineApi, wanted: dict[str, str | None] | dict[str, None]
+    pair: machine_apis.MachineSetPair, api: machine_apis.MachineApi, desired: dict[str, str | None] | dict[str, None]
 ) -> AnnotateMachineSet:
     metadata = (pair.get(api) or {}).get("metadata") or {}
     return AnnotateMachineSet(
-        api, pair.name, {**wanted}, metadata.get("uid") or "", metadata.get("resourceVersion") or ""
+        api, pair.name, {**desired}, metadata.get("uid") or "", metadata.get("resourceVersion") or ""
     )
 
 
-# Telling
+# Status and events
 
 
 def _build_status(
@@ -202,14 +203,14 @@ def _build_status(
 def ready_conditions(
     autoscaler: model.MachineAutoscaler, is_ready: bool, reason: str, message: str, now_s: float
 ) -> tuple[unstructured.Condition, ...]:
-    """The conditions that it then has: one, of whether it is ready."""
+    """The conditions of the new status: Ready."""
     return tuple(
         unstructured.set_condition(autoscaler.status.conditions, model.READY, is_ready, reason, message, now_s)
     )
 
 
 def _build_events(autoscaler: model.MachineAutoscaler, verdict: TargetResult) -> tuple[TargetEvent, ...]:
-    """What is worth an event: what was done, and what is wrong, if that is not in the condition already."""
+    """Events for writes, and for errors that the Ready condition does not show yet."""
     before = unstructured.find_condition(autoscaler.status.conditions, model.READY) or {}
     is_known = (before.get("reason"), before.get("message")) == (verdict.reason, verdict.message)
     if not verdict.event or is_known:
@@ -225,55 +226,59 @@ _EVENT_ACTIONS = {
     model.FAILED_UPDATE_TARGET: ("UpdateTarget", "Error updating target"),
     model.FAILED_FINALIZE_TARGET: ("FinalizeTarget", "Error finalizing target"),
 }
-"""What was being done, and how an event about its failure begins."""
+"""Action of a failure event, and the beginning of its message."""
 
 
-def owns_target(seen: model.ObservedMachineAutoscaler, holder: machine_apis.MachineApi) -> bool:
-    """Whether the target is ours, or free to be.
+def owns_target(observed: model.ObservedMachineAutoscaler, holder: machine_apis.MachineApi) -> bool:
+    """True if the target is owned by this MachineAutoscaler or free.
 
-    Whoever is written on it has it, as long as there is such a MachineAutoscaler that is, or was, about it: one that
-    was lets it go by itself. If nobody is, the oldest has it.
+    The recorded owner has it while a MachineAutoscaler of that name has it as current or previous target; the latter
+    releases it. Without recorded owner the oldest has it.
     """
-    recorded = find_recorded_owner(seen.target, holder)
-    if recorded and not _is_owner_gone(recorded, seen):
-        return recorded == seen.autoscaler.key
+    recorded = find_recorded_owner(observed.target, holder)
+    if recorded and not _is_owner_gone(recorded, observed):
+        return recorded == observed.autoscaler.key
     rivals = [
-        other for other in seen.others.values() if not other.is_deleting and other.target.name == seen.target.name
+        other
+        for other in observed.others.values()
+        if not other.is_deleting and other.target.name == observed.target.name
     ]
     return all(
-        _creation_key(seen.autoscaler) < _creation_key(other) for other in rivals if _is_valid_owner(other, seen)
+        _creation_key(observed.autoscaler) < _creation_key(other)
+        for other in rivals
+        if _is_valid_owner(other, observed)
     )
 
 
 def find_recorded_owner(pair: MachineSetPair, holder: machine_apis.MachineApi) -> str:
-    """Who is written on a MachineSet that holds; on its mirror, if nobody is; empty if nobody is there either."""
+    """The owner annotation of the authoritative MachineSet, else of its mirror; empty if neither has one."""
     found = (annotations_of(pair, api).get(machine_apis.OWNER_ANNOTATION) for api in (holder, holder.mirror))
     return next((owner for owner in found if owner), "")
 
 
 def annotations_of(pair: MachineSetPair, api: machine_apis.MachineApi) -> dict[str, str]:
-    """The annotations of a MachineSet; none if it is not there."""
+    """The annotations of a MachineSet; empty if it is missing."""
     return ((pair.get(api) or {}).get("metadata") or {}).get("annotations") or {}
 
 
-def _is_owner_gone(owner: str, seen: model.ObservedMachineAutoscaler) -> bool:
-    """Whether an owner cannot be one: nobody of that name, where we would know of it, has to do with the MachineSet.
+def _is_owner_gone(owner: str, observed: model.ObservedMachineAutoscaler) -> bool:
+    """True if no MachineAutoscaler of the owner's name targets the MachineSet.
 
-    An owner somewhere else, or one that cannot be read, is not ours to judge.
+    An invalid owner, or one of another namespace, counts as existing.
     """
-    if owner == seen.autoscaler.key:
+    if owner == observed.autoscaler.key:
         return False
     try:
         namespace, _ = parse_owner({machine_apis.OWNER_ANNOTATION: owner})
     except InvalidBounds:
         return False
-    return namespace == seen.autoscaler.namespace and owner not in seen.others
+    return namespace == observed.autoscaler.namespace and owner not in observed.others
 
 
-def _is_valid_owner(other: model.MachineAutoscaler, seen: model.ObservedMachineAutoscaler) -> bool:
-    """Whether it could have the target at all."""
+def _is_valid_owner(other: model.MachineAutoscaler, observed: model.ObservedMachineAutoscaler) -> bool:
+    """True if a MachineAutoscaler is valid for the target."""
     return not webhook.validate_bounds(other.min, other.max) and not webhook.validate_target_reference(
-        other.target, seen.supported
+        other.target, observed.supported
     )
 
 
@@ -285,7 +290,7 @@ Annotations = Mapping[str, str]
 
 
 class InvalidBounds(errors.WindlassError):
-    """Bounds, or an owner, that are missing or cannot be read."""
+    """The bounds or owner annotations are missing or invalid."""
 
 
 def bounds_annotations(limits: ReplicaLimits, owner: str, api: machine_apis.MachineApi) -> dict[str, str]:
@@ -293,7 +298,7 @@ def bounds_annotations(limits: ReplicaLimits, owner: str, api: machine_apis.Mach
 
 
 def parse_bounds(annotations: Annotations, api: machine_apis.MachineApi) -> ReplicaLimits:
-    """`Unreadable` unless both are there, and numbers."""
+    """Bounds from annotations. InvalidBounds unless both are numbers."""
     if api.min_size not in annotations or api.max_size not in annotations:
         raise InvalidBounds("missing min or max annotation")
     return ReplicaLimits(_parse_size(annotations[api.min_size], "min"), _parse_size(annotations[api.max_size], "max"))
@@ -314,7 +319,7 @@ def bounds_differ(annotations: Annotations, limits: ReplicaLimits, api: machine_
 
 
 def parse_owner(annotations: Annotations) -> tuple[str, str]:
-    """(namespace, name) of the MachineAutoscaler whose it is. `Unreadable` if that is missing, or none."""
+    """(namespace, name) of the owner annotation. InvalidBounds if it is missing or invalid."""
     if machine_apis.OWNER_ANNOTATION not in annotations:
         raise InvalidBounds("missing owner annotation")
     namespace, _, name = annotations[machine_apis.OWNER_ANNOTATION].partition("/")
@@ -324,7 +329,7 @@ def parse_owner(annotations: Annotations) -> tuple[str, str]:
 
 
 def released_annotations(annotations: Annotations) -> dict[str, None]:
-    """What is taken off a MachineSet that is let go: owner and bounds, under either prefix."""
+    """The patch that releases a MachineSet: owner and bounds of both APIs are removed."""
     keys = (
         machine_apis.OWNER_ANNOTATION,
         *(key for api in machine_apis.MACHINE_APIS for key in (api.min_size, api.max_size)),

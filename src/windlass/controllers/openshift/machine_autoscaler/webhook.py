@@ -8,7 +8,7 @@ from windlass.controllers.openshift.machine_autoscaler import model
 
 
 def validate_bounds(least: int, most: int) -> list[str]:
-    """What is wrong with bounds. That the most may not be 0 is for the definition to say."""
+    """Errors in bounds. The CRD itself rejects a maximum of 0."""
     found = []
     if least < 0 or most < 0:
         found.append("min and max replicas must be greater than 0")
@@ -18,23 +18,23 @@ def validate_bounds(least: int, most: int) -> list[str]:
 
 
 def explain_bounds(least: int, most: int) -> str:
-    """The same in one sentence, with what was found; empty if nothing is wrong."""
+    """All errors in bounds as one message; empty if they are valid."""
     troubles = validate_bounds(least, most)
     return f"{join_errors(troubles)}: found minReplicas {least}, maxReplicas {most}" if troubles else ""
 
 
 def validate_target_reference(reference: model.TargetReference, supported: frozenset[machine_apis.MachineApi]) -> str:
-    """What is wrong with a reference; empty if nothing is."""
+    """The error in a target reference; empty if it is valid."""
     if not reference.name:
         return "invalid MachineAutoscaler target: found no name, expected one"
     api = machine_apis.find_machine_api(reference.api_version)
     if api in supported and reference.kind == model.TARGET_KIND:
         return ""
     accepted = [
-        f"{each.group}/{version}"
-        for each in machine_apis.MACHINE_APIS
-        if each in supported
-        for version in each.versions
+        f"{machine_api.group}/{version}"
+        for machine_api in machine_apis.MACHINE_APIS
+        if machine_api in supported
+        for version in machine_api.versions
     ]
     found = f"{reference.api_version} {reference.kind}".strip()
     expected = f"MachineSet of {' or '.join(accepted) or 'an API that this cluster has'}"
@@ -42,13 +42,15 @@ def validate_target_reference(reference: model.TargetReference, supported: froze
 
 
 def join_errors(troubles: list[str]) -> str:
-    """One as it is, several in brackets."""
+    """Join errors as an aggregate error prints them: several are in brackets."""
     return troubles[0] if len(troubles) == 1 else f"[{', '.join(troubles)}]"
 
 
 def validating_webhook(asked: admission.AdmissionRequest) -> admission.AdmissionResponse:
-    found = model.parse_machine_autoscaler({"metadata": {"name": ""}, "spec": asked.object.get("spec") or {}})
-    return admission.AdmissionResponse(explain_bounds(found.min, found.max))
+    machine_autoscaler = model.parse_machine_autoscaler(
+        {"metadata": {"name": ""}, "spec": asked.object.get("spec") or {}}
+    )
+    return admission.AdmissionResponse(explain_bounds(machine_autoscaler.min, machine_autoscaler.max))
 
 
 WEBHOOKS: Mapping[str, admission.Webhook] = {"/validate-machineautoscalers": validating_webhook}

@@ -21,96 +21,102 @@ from windlass.kube import time_formats, unstructured
 _RESYNC_CONDITION = model.SynchronizedCondition("Unknown", model.AUTHORITY_CHANGED, model.WAITING_FOR_RESYNC)
 
 
-def plan_migration(seen: model.ObservedMachineSetPair, now_s: float) -> model.SyncPlan | None:
-    """None: no authority has to move, or not before both are equal. Nothing that the rules forbid is asked for."""
-    machine_set = seen.machine_api
-    found = None if machine_set is None else _plan_transition(seen, machine_set, now_s)
+def plan_migration(observed: model.ObservedMachineSetPair, now_s: float) -> model.SyncPlan | None:
+    """Steps of the migration; None if none is requested, or if the MachineSets are not equal yet."""
+    machine_set = observed.machine_api
+    sync_plan = None if machine_set is None else _plan_transition(observed, machine_set, now_s)
     before = model.get_status(machine_set)
-    for step in found.steps if found is not None else ():
+    for step in sync_plan.steps if sync_plan is not None else ():
         if isinstance(step, model.SetAuthority) and (
             wrong := validate_status_transition(before, {**before, **step.status})
         ):
             return model.SyncPlan(reason="; ".join(wrong))
-    return found
+    return sync_plan
 
 
 def _plan_transition(
-    seen: model.ObservedMachineSetPair, machine_set: model.Json, now_s: float
+    observed: model.ObservedMachineSetPair, machine_set: model.Json, now_s: float
 ) -> model.SyncPlan | None:
-    wanted, held = machine_apis.parse_desired_authority(machine_set), machine_apis.parse_authority(machine_set)
-    if wanted is held or wanted is MachineAuthority.UNSET:
+    desired, held = machine_apis.parse_desired_authority(machine_set), machine_apis.parse_authority(machine_set)
+    if desired is held or desired is MachineAuthority.UNSET:
         return None
     if held is MachineAuthority.UNSET:
-        return model.SyncPlan((model.SetAuthority({"authoritativeAPI": wanted.value}),), reason="first seen")
+        return model.SyncPlan((model.SetAuthority({"authoritativeAPI": desired.value}),), reason="first seen")
     if held is MachineAuthority.MIGRATING:
-        return _continue_migration(seen, machine_set, wanted, now_s)
-    if not _is_ready_to_migrate(seen, machine_set, held):
+        return _continue_migration(observed, machine_set, desired, now_s)
+    if not _is_ready_to_migrate(observed, machine_set, held):
         return None
     return model.SyncPlan(
         (model.SetAuthority({"authoritativeAPI": MachineAuthority.MIGRATING.value}),), reason="asked for"
     )
 
 
-def missing_mirror_message(seen: model.ObservedMachineSetPair) -> str:
-    """Why authority cannot move, if Cluster API is to give it back and has nothing of that name."""
-    machine_set = seen.machine_api
-    if machine_set is None or seen.cluster_api is not None:
+def missing_mirror_message(observed: model.ObservedMachineSetPair) -> str:
+    """Why Cluster API cannot give authority back: it has no MachineSet of that name."""
+    machine_set = observed.machine_api
+    if machine_set is None or observed.cluster_api is not None:
         return ""
     is_asked = machine_apis.parse_desired_authority(machine_set) is MachineAuthority.MACHINE_API
     is_held = machine_apis.parse_authority(machine_set) in (MachineAuthority.CLUSTER_API, MachineAuthority.MIGRATING)
-    at = f"{machine_apis.CLUSTER_API.namespace}/{seen.pair.name}"
+    at = f"{machine_apis.CLUSTER_API.namespace}/{observed.pair.name}"
     return f"failed to get Cluster API machine set {at}: it is made first" if is_asked and is_held else ""
 
 
-def _is_ready_to_migrate(seen: model.ObservedMachineSetPair, machine_set: model.Json, held: MachineAuthority) -> bool:
-    """Is the other equal to the holder, as it is now?"""
+def _is_ready_to_migrate(
+    observed: model.ObservedMachineSetPair, machine_set: model.Json, held: MachineAuthority
+) -> bool:
+    """True if the mirror equals the authoritative MachineSet at its current generation."""
     if not is_synchronized(machine_set):
         return False
     source = find_synchronized_source(machine_set)
     if source and source != held.value:
         return False
-    return _is_mirrored(seen, machine_set, held)
+    return _is_mirrored(observed, machine_set, held)
 
 
-def _is_mirrored(seen: model.ObservedMachineSetPair, machine_set: model.Json, source: MachineAuthority) -> bool:
-    body = machine_set if source is MachineAuthority.MACHINE_API else seen.cluster_api
+def _is_mirrored(observed: model.ObservedMachineSetPair, machine_set: model.Json, source: MachineAuthority) -> bool:
+    body = machine_set if source is MachineAuthority.MACHINE_API else observed.cluster_api
     recorded = model.get_status(machine_set).get("synchronizedGeneration") or 0
     return body is not None and recorded == model.get_generation(body)
 
 
 def _continue_migration(
-    seen: model.ObservedMachineSetPair, machine_set: model.Json, wanted: MachineAuthority, now_s: float
+    observed: model.ObservedMachineSetPair, machine_set: model.Json, desired: MachineAuthority, now_s: float
 ) -> model.SyncPlan:
-    told = find_synchronized_source(machine_set)
-    other = MachineAuthority.CLUSTER_API if wanted is MachineAuthority.MACHINE_API else MachineAuthority.MACHINE_API
-    source = MachineAuthority(told) if told else other
-    if source is wanted:
-        return _transfer_authority(seen, wanted, {}, "given back")
+    recorded_source = find_synchronized_source(machine_set)
+    other = MachineAuthority.CLUSTER_API if desired is MachineAuthority.MACHINE_API else MachineAuthority.MACHINE_API
+    source = MachineAuthority(recorded_source) if recorded_source else other
+    if source is desired:
+        return _transfer_authority(observed, desired, {}, "given back")
     if not is_synchronized(machine_set):
         return model.EMPTY_PLAN
-    if not _is_mirrored(seen, machine_set, source):
-        return _transfer_authority(seen, source, {}, "changed meanwhile: mirrored first") if told else model.EMPTY_PLAN
-    if wanted is MachineAuthority.CLUSTER_API and not model.is_paused(machine_set):
+    if not _is_mirrored(observed, machine_set, source):
+        return (
+            _transfer_authority(observed, source, {}, "changed meanwhile: mirrored first")
+            if recorded_source
+            else model.EMPTY_PLAN
+        )
+    if desired is MachineAuthority.CLUSTER_API and not model.is_paused(machine_set):
         return model.EMPTY_PLAN
     reset = {**(synchronized_status(_RESYNC_CONDITION, machine_set, now_s) or {}), "synchronizedGeneration": 0}
-    return _transfer_authority(seen, wanted, reset, "done")
+    return _transfer_authority(observed, desired, reset, "done")
 
 
 def _transfer_authority(
-    seen: model.ObservedMachineSetPair, to: MachineAuthority, more: model.Json, why: str
+    observed: model.ObservedMachineSetPair, to: MachineAuthority, more: model.Json, reason: str
 ) -> model.SyncPlan:
-    """Give authority to an API, as soon as Cluster API's is paused or not as it should be."""
-    body = seen.cluster_api
+    """Give authority to an API, once Cluster API's MachineSet is paused or unpaused as required."""
+    body = observed.cluster_api
     is_annotated = machine_apis.PAUSED_ANNOTATION in model.get_annotations(body)
     done = model.SetAuthority({"authoritativeAPI": to.value, **more})
     if to is MachineAuthority.CLUSTER_API:
         unpause = (_set_paused_annotation(None),) if is_annotated else ()
-        return model.SyncPlan((*unpause, done), reason=why)
+        return model.SyncPlan((*unpause, done), reason=reason)
     if body is None:
-        return model.SyncPlan((done,), reason=why) if not more else model.EMPTY_PLAN
+        return model.SyncPlan((done,), reason=reason) if not more else model.EMPTY_PLAN
     if not is_annotated:
-        return model.SyncPlan((_set_paused_annotation(""),), reason=why)
-    return model.SyncPlan((done,), reason=why) if model.is_paused(body) else model.EMPTY_PLAN
+        return model.SyncPlan((_set_paused_annotation(""),), reason=reason)
+    return model.SyncPlan((done,), reason=reason) if model.is_paused(body) else model.EMPTY_PLAN
 
 
 def _set_paused_annotation(value: str | None) -> model.Patch:
@@ -123,13 +129,13 @@ _SEVERITIES = {"True": "", "False": "Error", "Unknown": "Info"}
 def synchronized_status(
     condition: SynchronizedCondition, machine_set: model.Json, now_s: float
 ) -> dict[str, Any] | None:
-    """The part of a MachineSet's status that says so; None if it is said already.
+    """The status fields of the Synchronized condition; None if they are up to date.
 
-    A failure leaves the generation as it was. It never falls: a server lets it fall only when authority moves.
+    A failure keeps the generation. It never decreases: a server allows that during a migration only.
     """
     status = model.get_status(machine_set)
     before = unstructured.find_condition(status.get("conditions"), model.SYNCHRONIZED) or {}
-    said = {
+    fields = {
         "type": model.SYNCHRONIZED,
         "status": condition.status,
         "reason": condition.reason,
@@ -139,13 +145,13 @@ def synchronized_status(
     recorded = status.get("synchronizedGeneration")
     generation = recorded if condition.generation is None else condition.generation
     if generation is not None and validate_status_transition(status, {**status, "synchronizedGeneration": generation}):
-        generation = recorded  # of a mirror that was made anew: it counts again once it has caught up
-    is_same = all((before.get(name) or "") == value for name, value in said.items())
+        generation = recorded  # a recreated mirror has lower generations; it counts again once it has caught up
+    is_same = all((before.get(name) or "") == value for name, value in fields.items())
     if is_same and recorded == generation:
         return None
     since = before.get("lastTransitionTime") if before.get("status") == condition.status else None
-    # All of it, the empty severity too: what is left out stays as another manager has applied it.
-    found: dict[str, Any] = {"conditions": [{**said, "lastTransitionTime": since or time_formats.format_time(now_s)}]}
+    # Apply every field, an empty severity too: an omitted one would keep another manager's value.
+    found: dict[str, Any] = {"conditions": [{**fields, "lastTransitionTime": since or time_formats.format_time(now_s)}]}
     return found if generation is None else {**found, "synchronizedGeneration": generation}
 
 
@@ -154,7 +160,7 @@ def is_synchronized(machine_set: model.Json) -> bool:
 
 
 def find_synchronized_source(machine_set: model.Json) -> str:
-    """The API that both were last made equal to, as the condition says; empty if it does not say so."""
+    """The source API that the Synchronized condition names; empty if it names none."""
     found = unstructured.find_condition(model.get_status(machine_set).get("conditions"), model.SYNCHRONIZED) or {}
     sources = {model.SYNCHRONIZED_TO_CLUSTER_API: "MachineAPI", model.SYNCHRONIZED_TO_MACHINE_API: "ClusterAPI"}
     return sources.get(found.get("message") or "", "")
@@ -177,13 +183,13 @@ _GENERATION_DECREASED = (
 
 
 def default_spec(spec: Json, *, is_set: bool) -> dict[str, Any]:
-    """A spec with what a server fills in."""
+    """The spec with the server's defaults."""
     return {"authoritativeAPI": AUTHORITIES[0], **({"replicas": 1} if is_set else {}), **spec}
 
 
 def validate_spec(spec: Json) -> list[str]:
     found = spec.get("authoritativeAPI") or AUTHORITIES[0]
-    supported = ", ".join(f'"{each}"' for each in AUTHORITIES)
+    supported = ", ".join(f'"{item}"' for item in AUTHORITIES)
     return (
         []
         if found in AUTHORITIES
@@ -192,7 +198,7 @@ def validate_spec(spec: Json) -> list[str]:
 
 
 def validate_status_transition(before: Json, after: Json) -> list[str]:
-    """What is wrong with a status after another; nothing if it may follow."""
+    """Errors of a status transition; empty if the CRD allows it."""
     was, now = before.get("authoritativeAPI"), after.get("authoritativeAPI")
     found = []
     if was and not now:

@@ -18,7 +18,7 @@ from windlass.controllers.openshift.machineset_sync.watches import Infrastructur
 from windlass.kube import client, discovery, errors, events, request_builders
 
 _KIND_REQUEUE_S = 15.0
-"""A kind of template that the server lacks is asked for again this often: its definition may come later."""
+"""Retry interval of discovery for a template kind that the server lacks."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,30 +27,30 @@ ObjectVersion = tuple[str, str]
 
 
 def new_controller(
-    site: controller_runtime.ControllerContext, settings: MachineSetSyncSettings
+    context: controller_runtime.ControllerContext, settings: MachineSetSyncSettings
 ) -> "MachineSetSyncController":
-    return MachineSetSyncController(site, settings)
+    return MachineSetSyncController(context, settings)
 
 
 class MachineSetSyncController:
-    """Keeps the MachineSets of one name equal."""
+    """Reconciles pairs of MachineSets of one name."""
 
     name = "machineset_sync"
 
-    def __init__(self, site: controller_runtime.ControllerContext, settings: MachineSetSyncSettings) -> None:
-        self._context, self._settings = site, settings
-        self._applier = MachineSetApplier(site.api)
-        self._recorder = events.EventRecorder(site.api, model.MANAGER, window_s=site.event_window_s)
-        self._loop = controller_runtime.ReconcileLoop(site, self.name)
+    def __init__(self, context: controller_runtime.ControllerContext, settings: MachineSetSyncSettings) -> None:
+        self._context, self._settings = context, settings
+        self._applier = MachineSetApplier(context.api)
+        self._recorder = events.EventRecorder(context.api, model.MANAGER, window_s=context.event_window_s)
+        self._loop = controller_runtime.ReconcileLoop(context, self.name)
         self._overwritten: dict[str, set[ObjectVersion]] = {}
         self._settled: dict[str, tuple[object, ...]] = {}
-        """What pairs are like about which nothing is left to be done, as far as it was looked at."""
+        """Fingerprints of pairs that need no change."""
 
     def check_ready(self) -> str:
         return self._loop.check_ready()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         cluster = self._settings.cluster or await find_infrastructure_name(self._context.api)
         watched = watches.MachineSetPairWatches(self._context.api, self._loop.informers, cluster)
         self._loop.informers.spawn(self._recorder.run())
@@ -65,65 +65,69 @@ class MachineSetSyncController:
         if self._is_stale(pair):
             return (
                 controller_runtime.CONFLICT_REQUEUE_S
-            )  # woken as soon as what was written is seen; this is for the case that it never is
-        seen = await watched.observe(pair)
+            )  # the watch enqueues the key; this covers an update that it does not deliver
+        observed = await watched.observe(pair)
         if watched.has_unequal_delete_marks(key):
-            seen = dataclasses.replace(seen, machines=await watched.read_machines(pair))
-        elif self._settled.get(key) == _fingerprint(seen):
+            observed = dataclasses.replace(observed, machines=await watched.read_machines(pair))
+        elif self._settled.get(key) == _fingerprint(observed):
             return self._settings.resync_s
         now_s = self._context.api.clock.now_s()
-        found = reconcile_machine_sets(seen, now_s)
-        if found.needs_machines:
-            seen = dataclasses.replace(seen, machines=await watched.read_machines(pair))
-            found = reconcile_machine_sets(seen, now_s)
-        self._record_events(found, pair)
-        if found.steps:
-            _log.info("%s: %s: %s", key, found.reason, ", ".join(type(step).__name__ for step in found.steps))
-            return await self._apply(found, pair, watched)
-        if found.condition is not None:
-            said = await self._write_condition(found.condition, pair)
-            if said is None:
+        sync_plan = reconcile_machine_sets(observed, now_s)
+        if sync_plan.needs_machines:
+            observed = dataclasses.replace(observed, machines=await watched.read_machines(pair))
+            sync_plan = reconcile_machine_sets(observed, now_s)
+        self._record_events(sync_plan, pair)
+        if sync_plan.steps:
+            steps = ",".join(type(step).__name__ for step in sync_plan.steps)
+            _log.info("synchronizing MachineSets: name=%s reason=%r steps=%s", key, sync_plan.reason, steps)
+            return await self._apply(sync_plan, pair, watched)
+        if sync_plan.condition is not None:
+            written_version = await self._write_condition(sync_plan.condition, pair)
+            if written_version is None:
                 return controller_runtime.CONFLICT_REQUEUE_S
-            if found.condition.status == "True" and not machine_apis.is_migration_requested(pair.machine_api):
-                self._settled[key] = _fingerprint(seen, said)
+            if sync_plan.condition.status == "True" and not machine_apis.is_migration_requested(pair.machine_api):
+                self._settled[key] = _fingerprint(observed, written_version)
         return self._settings.resync_s if watched.knows_kinds(pair) else _KIND_REQUEUE_S
 
     async def _apply(
-        self, found: model.SyncPlan, pair: machine_apis.MachineSetPair, watched: watches.MachineSetPairWatches
+        self, sync_plan: model.SyncPlan, pair: machine_apis.MachineSetPair, watched: watches.MachineSetPairWatches
     ) -> float | None:
-        outcome = await self._applier.apply(found.steps, pair, watched.templates)
+        outcome = await self._applier.apply(sync_plan.steps, pair, watched.templates)
         self._overwritten[pair.name] = outcome.overwritten
         if outcome.failure is not None:
             if not outcome.overwritten:
                 await self._write_condition(outcome.failure, pair)
             raise controller_interface.RequeueError(f"{pair.name}: {outcome.error}")
-        if found.condition is not None and not outcome.is_conflict:
-            await self._write_condition(found.condition, pair)
+        if sync_plan.condition is not None and not outcome.is_conflict:
+            await self._write_condition(sync_plan.condition, pair)
         return controller_runtime.CONFLICT_REQUEUE_S
 
     async def _write_condition(
         self, condition: model.SynchronizedCondition, pair: machine_apis.MachineSetPair
     ) -> ObjectVersion | None:
-        """Write the condition if it is news; what Machine API's is at then. None if someone was faster."""
+        """Write the condition if it changed; returns the version of Machine API's MachineSet, None on a conflict."""
         if pair.machine_api is None:
             return _object_version(None)
         status = authority_migration.synchronized_status(condition, pair.machine_api, self._context.api.clock.now_s())
         if status is None:
             return _object_version(pair.machine_api)
         if condition.status == "False":
-            _log.warning("%s: %s: %s", pair.name, condition.reason, condition.message)
+            _log.warning(
+                "MachineSets are not synchronized: name=%s reason=%s message=%r",
+                pair.name, condition.reason, condition.message,
+            )  # fmt: skip
         try:
             return _object_version(await self._applier.write_condition(status, pair))
         except (errors.NotFound, errors.Conflict):
             return None
 
     def _is_stale(self, pair: machine_apis.MachineSetPair) -> bool:
-        """Do we still see what we have overwritten?"""
+        """True if the store still has a version that we have overwritten."""
         overwritten = self._overwritten.get(pair.name, set())
         return any(_object_version(pair.get(api)) in overwritten for api in machine_apis.MACHINE_APIS)
 
-    def _record_events(self, found: model.SyncPlan, pair: machine_apis.MachineSetPair) -> None:
-        for event in found.events:
+    def _record_events(self, sync_plan: model.SyncPlan, pair: machine_apis.MachineSetPair) -> None:
+        for event in sync_plan.events:
             body = pair.get(event.api)
             resource = event.api.machine_sets()
             about = events.InvolvedObject(
@@ -136,13 +140,15 @@ class MachineSetSyncController:
             self._recorder.record(about, events.WARNING, event.reason, event.message, by_message=True)
 
 
-def _fingerprint(seen: model.ObservedMachineSetPair, machine_api: ObjectVersion | None = None) -> tuple[object, ...]:
-    """What a pair is told by, with all that is decided from; `machine_api`: once its condition is said.
+def _fingerprint(
+    observed: model.ObservedMachineSetPair, machine_api: ObjectVersion | None = None
+) -> tuple[object, ...]:
+    """All inputs of a plan; `machine_api` is the version after the condition was written.
 
-    The condition decides nothing, unless authority moves: what is settled when it is said stays so.
+    The condition itself is no input, except during a migration: a pair that needs no change stays so.
     """
-    one, other = _object_version(seen.machine_api), _object_version(seen.cluster_api)
-    return machine_api or one, other, seen.cluster_name, seen.cluster, seen.templates
+    item, other = _object_version(observed.machine_api), _object_version(observed.cluster_api)
+    return machine_api or item, other, observed.cluster_name, observed.cluster, observed.templates
 
 
 def _object_version(machine_set: model.Json | None) -> ObjectVersion:
@@ -151,7 +157,7 @@ def _object_version(machine_set: model.Json | None) -> ObjectVersion:
 
 
 async def find_infrastructure_name(api: client.Client) -> str:
-    """What OpenShift's Infrastructure calls the cluster; empty where there is none."""
+    """The cluster's name in OpenShift's Infrastructure; empty if there is none."""
     if not await discovery.has_resource(api, machine_apis.INFRASTRUCTURES):
         return ""
     try:
@@ -166,18 +172,18 @@ Json = dict[str, Any]
 
 @dataclass(slots=True)
 class ApplyResult:
-    """What came of the steps of a plan."""
+    """Outcome of applying the steps of a plan."""
 
     failure: model.SynchronizedCondition | None = None
     error: errors.KubeError | None = None
     is_conflict: bool = False
-    """Someone else was faster."""
+    """The plan was made from stale objects."""
     overwritten: set[tuple[str, str]] = field(default_factory=set)
-    """(uid, resourceVersion) of what is no longer so: whoever still sees it has old news."""
+    """(uid, resourceVersion) of overwritten versions: a store that contains one is stale."""
 
 
 class MachineSetApplier:
-    """Writes MachineSets, Machines and templates."""
+    """Applies steps to MachineSets, Machines and templates."""
 
     def __init__(self, api: client.Client) -> None:
         self._api = api.with_field_manager(model.MANAGER)
@@ -190,21 +196,20 @@ class MachineSetApplier:
     ) -> ApplyResult:
         outcome = ApplyResult()
         at = CurrentObjects(pair, outcome)
-        for step in steps:
-            try:
-                await self._execute(step, at, templates)
-            except (errors.NotFound, errors.Conflict) as error:
-                _log.info("%s: %s", pair.name, error)
-                outcome.is_conflict = True
-                break
-            except errors.KubeError as error:
-                outcome.failure = model.SynchronizedCondition("False", _failure_reason(step), str(error))
-                outcome.error = error
-                break
+        conflicts = (errors.NotFound, errors.Conflict)
+        result = await controller_runtime.execute_steps(
+            steps, lambda step: self._execute(step, at, templates), conflicts, stop_at_error=True
+        )
+        if result.conflict is not None:
+            _log.info("MachineSets changed while they were synchronized: name=%s error=%s", pair.name, result.conflict)
+            outcome.is_conflict = True
+        for step, error in result.failures:
+            outcome.failure = model.SynchronizedCondition("False", _failure_reason(step), str(error))
+            outcome.error = error
         return outcome
 
     async def write_condition(self, status: Json, pair: machine_apis.MachineSetPair) -> Json:
-        """Write the condition Synchronized; Machine API's MachineSet as it is then."""
+        """Write the Synchronized condition; returns the written MachineSet of Machine API."""
         at = CurrentObjects(pair, ApplyResult())
         body = {"metadata": at.precondition(machine_apis.MACHINE_API), "status": status}
         resource = machine_apis.MACHINE_API.machine_sets()
@@ -268,7 +273,7 @@ class MachineSetApplier:
 
 
 class CurrentObjects:
-    """The MachineSets of a pair as they are while steps are done: each is made over what the one before it left."""
+    """Current versions of a pair's MachineSets: each step builds on what the step before wrote."""
 
     def __init__(self, pair: machine_apis.MachineSetPair, outcome: ApplyResult) -> None:
         self.pair = pair
@@ -277,7 +282,7 @@ class CurrentObjects:
         self._versions = {api: self._metadata[api].get("resourceVersion") or "" for api in machine_apis.MACHINE_APIS}
 
     def precondition(self, api: machine_apis.MachineApi) -> Json:
-        """What a write is made over. With the uid: an apply would make anew what is gone."""
+        """Identity of the precondition. The uid prevents that an apply recreates a deleted object."""
         return {
             "name": self.pair.name,
             "namespace": api.namespace,
@@ -292,12 +297,12 @@ class CurrentObjects:
             self._versions[api] = version
 
     def mark_overwritten(self, api: machine_apis.MachineApi) -> None:
-        """What was seen is no longer so."""
+        """Record that the current version is overwritten."""
         self._outcome.overwritten.add((self._metadata[api].get("uid") or "", self._versions[api]))
 
 
 def _log_diff(pair: machine_apis.MachineSetPair, api: machine_apis.MachineApi, written: Json) -> None:
-    """Log what is different from what was looked at."""
+    """Log the differences between the observed and the written object."""
     ignored = (
         object_diff.MACHINE_API_IGNORED_FIELDS
         if api is machine_apis.MACHINE_API
@@ -306,11 +311,11 @@ def _log_diff(pair: machine_apis.MachineSetPair, api: machine_apis.MachineApi, w
     if _log.isEnabledFor(logging.INFO) and (
         text := object_diff.diff_objects(pair.get(api) or {}, written, ignored, object_diff.CLUSTER_API_OWN_CONDITIONS)
     ):
-        _log.info("%s: %s: %s", pair.name, api.group, text)
+        _log.info("patched MachineSet: name=%s group=%s differences=%s", pair.name, api.group, text)
 
 
 def _failure_reason(step: model.SyncStep) -> str:
-    """What failed, as the condition says it."""
+    """The condition reason for a failed step."""
     match step:
         case model.Create():
             return model.FAILED_TO_CREATE_CLUSTER_API

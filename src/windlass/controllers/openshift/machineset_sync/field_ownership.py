@@ -27,18 +27,18 @@ from windlass.kube import unstructured
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """What one object says."""
+    """The state of one shared field in one object."""
 
     value: str | None = None
     is_marked: bool = False
     is_authored: bool = False
-    """Does the author own it?"""
+    """True if the author owns the field."""
     is_ours_alone: bool = False
-    """Do we own it, and nobody else?"""
+    """True if only we own the field."""
 
 
 def resolve_field(holder: FieldState, mirror: FieldState) -> str | None:
-    """What both should say."""
+    """The value for both objects."""
     if holder.value == mirror.value:
         return holder.value
     if mirror.value is None:
@@ -61,7 +61,7 @@ _ANNOTATIONS_PATH = ("metadata", "annotations")
 
 
 def list_shared_annotations(holder: model.Json, mirror: model.Json, api: machine_apis.MachineApi) -> set[str]:
-    """Annotations that are settled here, as Machine API spells them; `api` is the holder's."""
+    """Shared annotations in Machine API's keys; `api` is authoritative."""
     found = set(_SHARED_ANNOTATIONS)
     for body, its in ((holder, api), (mirror, api.mirror)):
         for key in model.get_annotations(body):
@@ -74,9 +74,9 @@ def list_shared_annotations(holder: model.Json, mirror: model.Json, api: machine
 
 
 def plan_annotations(holder: model.Json, mirror: model.Json, api: machine_apis.MachineApi) -> list[ApplyAnnotations]:
-    """What has to be written to either; `api` is the holder's, which comes first.
+    """Annotation steps for both objects, the authoritative one (`api`) first.
 
-    If a pass is cut short after it, the two differ and both are marked, and then the holder counts.
+    After an interruption both differ and are marked, and then the authoritative one counts.
     """
     keys = list_shared_annotations(holder, mirror, api)
     settled: dict[str, str] = {}
@@ -107,18 +107,18 @@ def annotation_state(body: model.Json, key: str, api: machine_apis.MachineApi) -
 def _plan_annotation_apply(
     body: model.Json, settled: dict[str, str], keys: Iterable[str], api: machine_apis.MachineApi
 ) -> ApplyAnnotations | None:
-    """None if it says all of it, and we have marked it."""
+    """The apply step; None if the object has all values and our mark."""
     there = model.get_annotations(body)
-    wanted = {name: value for key, value in settled.items() for name in _annotation_keys(key, api)}
+    desired = {name: value for key, value in settled.items() for name in _annotation_keys(key, api)}
     gone = [name for key in keys if key not in settled for name in _annotation_keys(key, api) if name in there]
     applied = set(_list_applied_annotations(body))
-    if not gone and applied == set(wanted) and all(there.get(name) == value for name, value in wanted.items()):
+    if not gone and applied == set(desired) and all(there.get(name) == value for name, value in desired.items()):
         return None
-    return ApplyAnnotations(api, wanted, tuple(sorted(gone)))
+    return ApplyAnnotations(api, desired, tuple(sorted(gone)))
 
 
 def _annotation_keys(key: str, api: machine_apis.MachineApi) -> list[str]:
-    """On a MachineSet of Cluster API bounds are there in both ways of spelling them."""
+    """Keys of an annotation. A MachineSet of Cluster API has bounds under both prefixes."""
     if api is machine_apis.CLUSTER_API and key in (
         machine_apis.MACHINE_API.min_size,
         machine_apis.MACHINE_API.max_size,
@@ -139,26 +139,26 @@ def _list_applied_annotations(body: model.Json) -> Iterable[str]:
 
 
 def plan_delete_marks(twins: tuple[model.MachineTwins, ...], holder: machine_apis.MachineApi) -> list[MarkMachine]:
-    """What has to be written, so that twins carry the same mark. Of those that are leaving anyway nothing is said."""
-    return [step for each in twins for step in _plan_twin_marks(each, holder)]
+    """Steps that give the Machines of one name the same delete mark. Machines that are being deleted are skipped."""
+    return [step for machine_twins in twins for step in _plan_twin_marks(machine_twins, holder)]
 
 
 def _plan_twin_marks(twins: model.MachineTwins, holder: machine_apis.MachineApi) -> list[MarkMachine]:
-    one, other = twins.get(holder), twins.get(holder.mirror)
-    if one is None or other is None or model.is_deleting(one) or model.is_deleting(other):
+    item, other = twins.get(holder), twins.get(holder.mirror)
+    if item is None or other is None or model.is_deleting(item) or model.is_deleting(other):
         return []
-    said, mirrored = _delete_mark_state(one, holder), _delete_mark_state(other, holder.mirror)
-    if said.value is None and mirrored.value is None:
+    own, mirrored = _delete_mark_state(item, holder), _delete_mark_state(other, holder.mirror)
+    if own.value is None and mirrored.value is None:
         return []
-    value = resolve_field(said, mirrored)
-    steps = [_plan_delete_mark(one, said, value, holder), _plan_delete_mark(other, mirrored, value, holder.mirror)]
+    value = resolve_field(own, mirrored)
+    steps = [_plan_delete_mark(item, own, value, holder), _plan_delete_mark(other, mirrored, value, holder.mirror)]
     return [step for step in steps if step is not None]
 
 
 def _plan_delete_mark(
-    machine: model.Json, said: FieldState, value: str | None, api: machine_apis.MachineApi
+    machine: model.Json, state: FieldState, value: str | None, api: machine_apis.MachineApi
 ) -> MarkMachine | None:
-    if said.value == value and (said.is_marked or value is None):
+    if state.value == value and (state.is_marked or value is None):
         return None
     metadata = model.get_metadata(machine)
     return MarkMachine(
@@ -191,40 +191,44 @@ WAIT_FOR_AUTHORITY = "wait"
 
 @dataclass(frozen=True, slots=True)
 class ReplicasState:
-    """Replicas of one MachineSet."""
+    """Replicas of one MachineSet, with their owners."""
 
     replicas: int
     is_marked: bool
     others: frozenset[str] = frozenset()
-    """Managers that own them, besides the mark."""
+    """Field managers that own replicas, besides our mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicasDecision:
-    """What is written, in this order, and why."""
+    """Replicas to write, in this order, and the reason."""
 
     reason: str
     writes: tuple[ApplyReplicas, ...] = ()
 
     @property
     def shrinks(self) -> bool:
-        """Does the holder get smaller by what the autoscaler wrote?"""
+        """True if the autoscaler's value is lower than the authoritative one."""
         return self.reason in (AUTOSCALER_WROTE, COPY_INTERRUPTED)
 
 
 def replicas_state(machine_set: model.Json) -> ReplicasState:
-    """Replicas that are not given are one, in either API."""
+    """Replicas of a MachineSet; they default to 1 in both APIs."""
     replicas = model.get_spec(machine_set).get("replicas")
-    found = model.get_field_owners(machine_set, "spec", "replicas")
-    marks = [each for each in found if (each.manager, each.operation) == (model.MANAGER, "Apply")]
-    others = frozenset(each.manager for each in found if each not in marks)
+    field_owners = model.get_field_owners(machine_set, "spec", "replicas")
+    marks = [
+        field_owner
+        for field_owner in field_owners
+        if (field_owner.manager, field_owner.operation) == (model.MANAGER, "Apply")
+    ]
+    others = frozenset(each.manager for each in field_owners if each not in marks)
     return ReplicasState(1 if replicas is None else replicas, bool(marks), others)
 
 
 def decide_replicas(
     holder: MachineAuthority, machine_api: ReplicasState, cluster_api: ReplicasState, *, settles: bool = False
 ) -> ReplicasDecision:
-    """`settles`: the other API is about to hold, so that both sizes are marked while they are equal."""
+    """Decide replicas. With `settles` authority is about to move: both are marked while they are equal."""
     mark_machine_api = ApplyReplicas(machine_apis.MACHINE_API, machine_api.replicas)
     mark_cluster_api = ApplyReplicas(machine_apis.CLUSTER_API, cluster_api.replicas)
     copy_to_machine_api = ApplyReplicas(machine_apis.MACHINE_API, cluster_api.replicas)

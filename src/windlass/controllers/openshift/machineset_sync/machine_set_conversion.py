@@ -27,7 +27,7 @@ MACHINE_ROLE_LABEL = "machine.openshift.io/cluster-api-machine-role"
 MACHINE_TYPE_LABEL = "machine.openshift.io/cluster-api-machine-type"
 
 COLUMN_LABELS = frozenset(f"machine.openshift.io/{name}" for name in ("instance-type", "region", "zone"))
-"""What Machine API shows in columns of kubectl: it fills them in itself."""
+"""Labels that Machine API sets for kubectl's columns."""
 
 CLUSTER_API_PREFIX = "cluster.x-k8s.io/"
 
@@ -44,7 +44,7 @@ def labels_to_cluster_api(labels: Labels) -> dict[str, str]:
 
 
 def labels_to_machine_api(labels: Labels) -> dict[str, str]:
-    """Of several roles the first by name: Machine API has room for one."""
+    """Labels in Machine API's form. It supports one node role: the first by name."""
     found = {
         key: value
         for key, value in labels.items()
@@ -60,13 +60,16 @@ def list_node_roles(labels: Labels) -> list[str]:
 
 
 def mirror_labels_to_cluster_api(labels: Labels, there: Labels) -> dict[str, str]:
-    """What labels of the mirror should be: those of the holder, and what only Cluster API understands."""
+    """Desired labels of a mirror in Cluster API: those of the source, and Cluster API's own."""
     kept = {key: value for key, value in there.items() if CLUSTER_API_PREFIX in key}
     return {**kept, **labels_to_cluster_api(labels)}
 
 
 def mirror_labels_to_machine_api(labels: Labels, there: Labels) -> dict[str, str]:
-    """The same the other way round. A role and a type that differ survive, as long as they are what the roles say."""
+    """Desired labels of a mirror in Machine API.
+
+    Role and type labels that differ are kept while they match the roles.
+    """
     found = {key: value for key, value in there.items() if key in COLUMN_LABELS} | labels_to_machine_api(labels)
     given = {key: there[key] for key in (MACHINE_ROLE_LABEL, MACHINE_TYPE_LABEL) if key in there}
     if given and sorted(set(given.values())) == list_node_roles(labels):
@@ -79,7 +82,7 @@ def mirror_labels_to_machine_api(labels: Labels, there: Labels) -> dict[str, str
 INSTANCE_STATE_ANNOTATION = "machine.openshift.io/instance-state"
 
 LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-"""What someone applied to the one object says nothing of the other."""
+"""kubectl's record of one object does not apply to the other."""
 
 _EQUIVALENT_KEYS = (
     (machine_apis.MACHINE_API.min_size, machine_apis.CLUSTER_API.min_size),
@@ -97,10 +100,7 @@ Annotations = Mapping[str, str]
 
 
 def annotations_to_cluster_api(annotations: Annotations) -> dict[str, str]:
-    """What is unreadable of capacities is left untranslated: `list_unreadable` names it.
-
-    Whether Cluster API's is paused is for whoever knows who holds.
-    """
+    """Annotations in Cluster API's form, without the paused annotation. Invalid capacities are not translated."""
     found = {}
     for key, value in annotations.items():
         if key in (INSTANCE_STATE_ANNOTATION, LAST_APPLIED_ANNOTATION, machine_apis.PAUSED_ANNOTATION):
@@ -122,13 +122,13 @@ def annotations_to_machine_api(annotations: Annotations) -> dict[str, str]:
 
 
 def annotation_key(key: str, api: machine_apis.MachineApi) -> str:
-    """An annotation of either API as one of them spells it."""
+    """The key of an annotation in another API."""
     spelled = _CLUSTER_API_KEYS if api is machine_apis.CLUSTER_API else _MACHINE_API_KEYS
     return spelled.get(key, key)
 
 
 def is_api_specific(key: str, api: machine_apis.MachineApi) -> bool:
-    """Does an annotation concern one API alone, so that the other says nothing about it?"""
+    """True if an annotation concerns one API alone and is not mirrored."""
     if key == LAST_APPLIED_ANNOTATION:
         return True
     if api is machine_apis.CLUSTER_API:
@@ -137,7 +137,7 @@ def is_api_specific(key: str, api: machine_apis.MachineApi) -> bool:
 
 
 def list_invalid_capacity(annotations: Annotations) -> list[str]:
-    """Complaints about capacities that cannot be translated."""
+    """Errors of capacity annotations that cannot be translated."""
     return [
         complaint
         for key in machine_apis.OPENSHIFT_CAPACITY_ANNOTATIONS
@@ -151,7 +151,7 @@ def _translate_valid_capacity(annotations: Annotations) -> dict[str, str]:
 
 
 def _capacity_error(annotations: Annotations, key: str) -> str:
-    """What is wrong with one of OpenShift's own keys; nothing is if nobody needs it."""
+    """The error in one of OpenShift's capacity annotations; empty if it is valid or not needed."""
     if key not in machine_apis.OPENSHIFT_CAPACITY_ANNOTATIONS or key not in annotations:
         return ""
     others = {
@@ -172,16 +172,16 @@ _TEMPLATE_SUFFIX = "Template"
 
 
 class ConversionError(errors.WindlassError):
-    """Something cannot be said in the other API's words."""
+    """An object cannot be expressed in the other API."""
 
 
 def is_foreign_provider_spec(value: model.Json | None) -> bool:
-    """Is it something that only a cloud's own provider understands?"""
+    """True for a provider spec of a cloud provider, which has no template form."""
     return bool(value) and not str((value or {}).get("kind") or "").endswith(_TEMPLATE_SUFFIX)
 
 
 def parse_infrastructure(machine_set: str, value: model.Json | None) -> model.MachineInfrastructure:
-    """From `providerSpec.value`. `Inconvertible` if it stands for no template."""
+    """Parse `providerSpec.value`. ConversionError if it stands for no template."""
     at = "spec.template.spec.providerSpec.value"
     if not value:
         raise ConversionError(f"{at}: Required value")
@@ -204,33 +204,56 @@ def parse_infrastructure(machine_set: str, value: model.Json | None) -> model.Ma
 
 
 def template_name(machine_set: str, spec: model.Json) -> str:
-    """The name of a template of this content."""
+    """The name of a template, derived from its content."""
     text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:_TEMPLATE_HASH_CHARS]
     return f"{machine_set[: _MAX_NAME_CHARS - _TEMPLATE_HASH_CHARS - 1]}-{digest}"
 
 
 def build_template(
-    machine_set: str, found: model.MachineInfrastructure, namespace: str, owner: model.Json
+    machine_set: str, machine_infrastructure: model.MachineInfrastructure, namespace: str, owner: model.Json
 ) -> dict[str, Any]:
-    """The template that belongs to a MachineSet."""
+    """The template of a MachineSet."""
     labels = {model.SET_LABEL: machine_set}
-    metadata = {"name": found.name, "namespace": namespace, "labels": labels, "ownerReferences": [dict(owner)]}
-    return {"apiVersion": found.api_version, "kind": found.kind, "metadata": metadata, "spec": dict(found.spec or {})}
+    metadata = {
+        "name": machine_infrastructure.name,
+        "namespace": namespace,
+        "labels": labels,
+        "ownerReferences": [dict(owner)],
+    }
+    return {
+        "apiVersion": machine_infrastructure.api_version,
+        "kind": machine_infrastructure.kind,
+        "metadata": metadata,
+        "spec": dict(machine_infrastructure.spec or {}),
+    }
 
 
-def infrastructure_to_machine_spec(found: model.MachineInfrastructure) -> dict[str, Any]:
-    """The part of a Machine's spec in Cluster API that says what it is made of; nothing where nothing is known."""
-    spec: dict[str, Any] = {"infrastructureRef": {"apiGroup": found.group, "kind": found.kind, "name": found.name}}
-    spec |= {"bootstrap": {"dataSecretName": found.user_data_secret}} if found.user_data_secret else {}
-    return spec | ({"failureDomain": found.failure_domain} if found.failure_domain else {})
+def infrastructure_to_machine_spec(machine_infrastructure: model.MachineInfrastructure) -> dict[str, Any]:
+    """Infrastructure fields of a Machine's spec in Cluster API; empty if unknown."""
+    spec: dict[str, Any] = {
+        "infrastructureRef": {
+            "apiGroup": machine_infrastructure.group,
+            "kind": machine_infrastructure.kind,
+            "name": machine_infrastructure.name,
+        }
+    }
+    spec |= (
+        {"bootstrap": {"dataSecretName": machine_infrastructure.user_data_secret}}
+        if machine_infrastructure.user_data_secret
+        else {}
+    )
+    return spec | (
+        {"failureDomain": machine_infrastructure.failure_domain} if machine_infrastructure.failure_domain else {}
+    )
 
 
 def template_to_provider_spec(
     machine: model.Json, template: model.InfrastructureTemplate, before: model.Json | None
 ) -> dict[str, Any]:
-    """`providerSpec.value` of a Machine of Cluster API: by content if that is how it was, by reference
-    otherwise. What only a cloud's own provider understands stays as it was.
+    """`providerSpec.value` of a Machine of Cluster API, by content or by reference as before.
+
+    A cloud provider's spec is kept unchanged.
     """
     if before and is_foreign_provider_spec(before):
         return dict(before)
@@ -255,7 +278,7 @@ _METADATA_MAPS = ("labels", "annotations")
 
 
 def list_unsupported_fields(machine_set: Json) -> list[str]:
-    """What a MachineSet of Machine API says that Cluster API has no words for."""
+    """Fields of a MachineSet of Machine API that Cluster API lacks."""
     template = (machine_set.get("spec") or {}).get("template") or {}
     machine = template.get("spec") or {}
     found = [
@@ -274,7 +297,7 @@ def _list_unsupported_metadata(at: str, owner: Json) -> list[str]:
 
 
 def spec_to_cluster_api(spec: Json) -> dict[str, Any]:
-    """All but what Machines are made of, and the cluster."""
+    """The spec in Cluster API's form, without infrastructure and cluster name."""
     template = spec.get("template") or {}
     machine = template.get("spec") or {}
     found: dict[str, Any] = {
@@ -319,7 +342,10 @@ def selector_to_machine_api(selector: Json) -> dict[str, Any]:
 def mirror_spec_to_cluster_api(
     spec: Json, made_of: model.MachineInfrastructure, cluster: str, there: Json | None
 ) -> dict[str, Any]:
-    """What the spec of the mirror should be, but for replicas. A selector that is there stays: it cannot be changed."""
+    """Desired spec of a mirror in Cluster API, without replicas.
+
+    An existing selector is kept, since it is immutable.
+    """
     found = spec_to_cluster_api(spec)
     found.pop("replicas", None)
     template, before = found["template"], (there or {}).get("template") or {}
@@ -333,8 +359,9 @@ def mirror_spec_to_cluster_api(
 
 
 def mirror_spec_to_machine_api(spec: Json, template: model.InfrastructureTemplate, there: Json) -> dict[str, Any]:
-    """What the spec of the mirror should be, but for replicas. Selector and authority are its own, and labels of
-    Machines and nodes that are there stay. What is said of nodes there is said of nodes, as the holder says it.
+    """Desired spec of a mirror in Machine API, without replicas.
+
+    Selector, authority, and existing labels of Machines and Nodes are kept.
     """
     found = spec_to_machine_api(spec)
     for name in ("replicas", "selector"):
@@ -364,9 +391,9 @@ def mirror_spec_to_machine_api(spec: Json, template: model.InfrastructureTemplat
     return found
 
 
-def _override_values(there: dict[str, str], said: dict[str, str]) -> dict[str, str]:
-    """What is there, with other values where others are said."""
-    return {key: said.get(key, value) for key, value in there.items()}
+def _override_values(there: dict[str, str], values: dict[str, str]) -> dict[str, str]:
+    """The live values, overridden by desired ones."""
+    return {key: values.get(key, value) for key, value in there.items()}
 
 
 def _metadata_map(owner: Json, name: str) -> dict[str, str]:
@@ -374,17 +401,17 @@ def _metadata_map(owner: Json, name: str) -> dict[str, str]:
 
 
 def status_to_cluster_api(machine_set: Json, selector: Json) -> dict[str, Any]:
-    """All but observedGeneration, and since when conditions hold."""
+    """Status in Cluster API's form, without observedGeneration and transition times."""
     status = machine_set.get("status") or {}
-    wanted = (machine_set.get("spec") or {}).get("replicas")
-    wanted = 1 if wanted is None else wanted
+    desired = (machine_set.get("spec") or {}).get("replicas")
+    desired = 1 if desired is None else desired
     made, ready = status.get("replicas") or 0, status.get("readyReplicas") or 0
     labelled, available = status.get("fullyLabeledReplicas") or 0, status.get("availableReplicas") or 0
     old = {
         "fullyLabeledReplicas": labelled,
         "readyReplicas": ready,
         "availableReplicas": available,
-        "conditions": _v1beta1_conditions(made == wanted, ready == wanted),
+        "conditions": _v1beta1_conditions(made == desired, ready == desired),
         "failureReason": status.get("errorReason"),
         "failureMessage": status.get("errorMessage"),
     }
@@ -397,17 +424,17 @@ def status_to_cluster_api(machine_set: Json, selector: Json) -> dict[str, Any]:
         "deprecated": {"v1beta1": _without_none(old)},
         "conditions": [
             _v1beta2_condition("Deleting", bool((machine_set.get("metadata") or {}).get("deletionTimestamp"))),
-            _v1beta2_condition("MachinesReady", ready == wanted, "Ready", "NotReady"),
-            _v1beta2_condition("MachinesUpToDate", labelled == wanted, "UpToDate", "NotUpToDate"),
-            _v1beta2_condition("ScalingDown", wanted < made),
-            _v1beta2_condition("ScalingUp", wanted > made),
+            _v1beta2_condition("MachinesReady", ready == desired, "Ready", "NotReady"),
+            _v1beta2_condition("MachinesUpToDate", labelled == desired, "UpToDate", "NotUpToDate"),
+            _v1beta2_condition("ScalingDown", desired < made),
+            _v1beta2_condition("ScalingUp", desired > made),
         ],
     }
     return _without_none(found)
 
 
 def status_to_machine_api(status: Json) -> dict[str, Any]:
-    """All but observedGeneration; conditions are Machine API's own."""
+    """Status in Machine API's form, without observedGeneration; conditions are Machine API's own."""
     old = (status.get("deprecated") or {}).get("v1beta1") or {}
     return {
         "replicas": status.get("replicas") or 0,
@@ -420,9 +447,9 @@ def status_to_machine_api(status: Json) -> dict[str, Any]:
 
 
 def format_selector(selector: Json) -> str:
-    """As one text, sorted by key; empty if it selects everything."""
+    """The selector as a string, sorted by key; empty if it selects everything."""
     parts = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    parts += [(each["key"], _format_expression(each)) for each in selector.get("matchExpressions") or ()]
+    parts += [(item["key"], _format_expression(item)) for item in selector.get("matchExpressions") or ()]
     return ",".join(text for _, text in sorted(parts))
 
 
@@ -438,14 +465,14 @@ def _format_expression(expression: Json) -> str:
     return f"{key} in ({values})"
 
 
-def set_transition_times(wanted: Iterable[Json], there: Iterable[Json], now_s: float) -> list[dict[str, Any]]:
-    """Conditions with the time since when they hold; those that a mirror's own controllers write stay as they are."""
-    before = {each.get("type"): each for each in there}
+def set_transition_times(desired: Iterable[Json], there: Iterable[Json], now_s: float) -> list[dict[str, Any]]:
+    """Set transition times; conditions of the mirror's own controllers are kept."""
+    before = {item.get("type"): item for item in there}
     found = []
-    for each in wanted:
-        old = before.pop(each["type"], {})
-        since = old.get("lastTransitionTime") if old.get("status") == each["status"] else None
-        found.append({**each, "lastTransitionTime": since or time_formats.format_time(now_s)})
+    for entry in desired:
+        old = before.pop(entry["type"], {})
+        since = old.get("lastTransitionTime") if old.get("status") == entry["status"] else None
+        found.append({**entry, "lastTransitionTime": since or time_formats.format_time(now_s)})
     kept = [dict(each) for each in before.values() if each.get("type") in object_diff.CLUSTER_API_OWN_CONDITIONS]
     return sorted([*found, *kept], key=lambda each: str(each["type"]))
 
@@ -456,8 +483,8 @@ def _v1beta1_conditions(is_made: bool, is_ready: bool) -> list[dict[str, Any]]:
 
 
 def _v1beta2_condition(kind: str, holds: bool, reason: str = "", otherwise: str = "") -> dict[str, Any]:
-    said = (reason or kind) if holds else (otherwise or f"Not{kind}")
-    return {"type": kind, "status": str(holds), "reason": said, "message": ""}
+    text = (reason or kind) if holds else (otherwise or f"Not{kind}")
+    return {"type": kind, "status": str(holds), "reason": text, "message": ""}
 
 
 def _without_none(fields: Json) -> dict[str, Any]:

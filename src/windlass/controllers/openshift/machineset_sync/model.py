@@ -14,20 +14,20 @@ from windlass.kube import unstructured
 FINALIZER = "sync.machine.openshift.io/finalizer"
 
 CLUSTER_API_FINALIZER = "cluster.x-k8s.io/machineset"
-"""Cluster API's own, on its MachineSets."""
+"""Finalizer of Cluster API's own controller."""
 
 MANAGER = "MachineSetSyncController"
-"""Who writes MachineSets. Its *apply* holds `spec.replicas` and nothing else: that is the mark (`decide.replicas`)."""
+"""Field manager of MachineSets. Its apply owns only `spec.replicas`, which is the mark of `field_ownership`."""
 
 ANNOTATIONS_MANAGER = "MachineSetSyncController-Annotations"
-"""Who applies annotations that either side may write, and marks them as known (`decide.authored`)."""
+"""Field manager of shared annotations; its apply is their mark."""
 
 CONDITION_MANAGER = "MachineSetSyncController-SynchronizedCondition"
 
 AUTHORITY_MANAGER = "MachineSetMigrationController-AuthoritativeAPI"
 
 SET_LABEL = "machine.openshift.io/cluster-api-machineset"
-"""On Machines of Machine API, and on templates that were made for a MachineSet: the MachineSet's name."""
+"""Label of Machines of Machine API and of generated templates: the MachineSet's name."""
 
 CLUSTER_LABEL = "machine.openshift.io/cluster-api-cluster"
 
@@ -70,7 +70,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class MachineTwins:
-    """The Machines of one name. Either may be missing."""
+    """The Machines of one name; one may be missing."""
 
     name: str
     machine_api: Json | None = None
@@ -113,14 +113,14 @@ def is_deleting(found: Json | None) -> bool:
 
 
 def is_observed(found: Json | None) -> bool:
-    """Has its controller seen the spec that it has?"""
+    """True if observedGeneration is the current generation."""
     return (get_status(found).get("observedGeneration") or 0) == get_generation(found)
 
 
 def is_paused(found: Json | None) -> bool:
-    """Does its controller say that it leaves it alone?"""
+    """True if its controller reports Paused."""
     conditions = get_status(found).get("conditions") or ()
-    return any(each.get("type") == PAUSED and each.get("status") == "True" for each in conditions)
+    return any(item.get("type") == PAUSED and item.get("status") == "True" for item in conditions)
 
 
 def get_field_owners(found: Json | None, *path: str) -> list[unstructured.FieldOwner]:
@@ -128,20 +128,23 @@ def get_field_owners(found: Json | None, *path: str) -> list[unstructured.FieldO
 
 
 def has_applied(found: Json | None, manager: str, *path: str) -> bool:
-    """Does a manager's apply hold a field?"""
-    return any(each.manager == manager and each.operation == "Apply" for each in get_field_owners(found, *path))
+    """True if a manager's apply owns a field."""
+    return any(
+        field_owner.manager == manager and field_owner.operation == "Apply"
+        for field_owner in get_field_owners(found, *path)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make the MachineSet of Cluster API."""
+    """Create the MachineSet of Cluster API."""
 
     body: Json
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change fields of a MachineSet, replicas never; null takes one away."""
+    """Patch fields of a MachineSet other than replicas; null removes one."""
 
     api: machine_apis.MachineApi
     patch: Json
@@ -150,7 +153,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class ApplyReplicas:
-    """Make a MachineSet this size, or mark the size that it has as known."""
+    """Set replicas of a MachineSet, or mark its current value, by server-side apply."""
 
     api: machine_apis.MachineApi
     replicas: int
@@ -158,7 +161,7 @@ class ApplyReplicas:
 
 @dataclass(frozen=True, slots=True)
 class ApplyAnnotations:
-    """Make these the annotations of a MachineSet that either side may write, and mark them as known."""
+    """Set shared annotations of a MachineSet, and mark them, by server-side apply."""
 
     api: machine_apis.MachineApi
     annotations: Mapping[str, str]
@@ -167,7 +170,7 @@ class ApplyAnnotations:
 
 @dataclass(frozen=True, slots=True)
 class MarkMachine:
-    """Say of a Machine that it goes first, or (None) that it does not."""
+    """Set the delete mark of a Machine, or remove it if None."""
 
     api: machine_apis.MachineApi
     name: str
@@ -178,7 +181,7 @@ class MarkMachine:
 
 @dataclass(frozen=True, slots=True)
 class SetAuthority:
-    """Say which API holds. `status` may say more."""
+    """Set the current authority, with other status fields."""
 
     status: Json
 
@@ -192,14 +195,14 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class ApplyTemplate:
-    """Make a template."""
+    """Create or update a template."""
 
     body: Json
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTemplate:
-    """Delete a template that was made for a set and is no longer its."""
+    """Delete a generated template that is no longer used."""
 
     api_version: str
     kind: str
@@ -221,7 +224,7 @@ SyncStep = (
 
 @dataclass(frozen=True, slots=True)
 class SynchronizedCondition:
-    """Synchronized, as it should be said; `generation` is the holder's that the other is equal to."""
+    """The Synchronized condition; `generation` is that of the authoritative MachineSet."""
 
     status: str
     reason: str
@@ -231,7 +234,7 @@ class SynchronizedCondition:
 
 @dataclass(frozen=True, slots=True)
 class SyncEvent:
-    """Something to tell of a MachineSet."""
+    """An event about a MachineSet."""
 
     api: machine_apis.MachineApi
     reason: str
@@ -240,16 +243,16 @@ class SyncEvent:
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """What is to be done, and what is said then."""
+    """Steps for a pair, and the condition to write after them."""
 
     steps: tuple[SyncStep, ...] = ()
     condition: SynchronizedCondition | None = None
-    """Said once the steps are done."""
+    """The condition to write after the steps."""
     events: tuple[SyncEvent, ...] = ()
     reason: str = ""
-    """For the log."""
+    """Reason for the steps, for the log."""
     needs_machines: bool = False
-    """Nothing is decided before the pair's Machines are read, after the MachineSets were."""
+    """True if Machines must be read, after the MachineSets, before a plan is possible."""
 
 
 EMPTY_PLAN = SyncPlan()
@@ -257,25 +260,24 @@ EMPTY_PLAN = SyncPlan()
 
 @dataclass(frozen=True, slots=True)
 class MachineSetSyncSettings:
-    """What may be done otherwise."""
+    """Settings of the MachineSet sync controller."""
 
     cluster: str = ""
-    """The Cluster of Cluster API that MachineSets belong to. Empty: what OpenShift's Infrastructure says; where there
-    is none, what the MachineSet's label machine.openshift.io/cluster-api-cluster says.
-    """
+    """Name of the Cluster of Cluster API. Default: OpenShift's Infrastructure, else the MachineSet's label
+    machine.openshift.io/cluster-api-cluster."""
     resync_s: float = 600.0
-    """Every pair is looked at this often, even if nothing seems to have changed."""
+    """Period after which each pair is reconciled without a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineInfrastructure:
-    """What Machines of a set are made of."""
+    """Infrastructure of a MachineSet's Machines."""
 
     api_version: str
     kind: str
     name: str
     spec: Json | None = None
-    """The template's, if it is to be made; None if someone else made it."""
+    """The spec of a template to be created; None if the template belongs to the user."""
     user_data_secret: str = ""
     failure_domain: str = ""
 
@@ -286,7 +288,7 @@ class MachineInfrastructure:
 
 @dataclass(frozen=True, slots=True)
 class InfrastructureTemplate:
-    """A template that is there."""
+    """A live infrastructure template."""
 
     api_version: str
     kind: str
@@ -298,16 +300,16 @@ class InfrastructureTemplate:
 
 @dataclass(frozen=True, slots=True)
 class ObservedMachineSetPair:
-    """All that a decision is made from."""
+    """Facts for one reconcile of a pair."""
 
     pair: machine_apis.MachineSetPair
     cluster_name: str = ""
     cluster: Json | None = None
-    """The Cluster of Cluster API that the set belongs to, if it is there."""
+    """The Cluster of the MachineSet; None if it does not exist."""
     templates: tuple[InfrastructureTemplate, ...] = ()
-    """Those that were made for the set, and the one that it refers to."""
+    """Templates generated for the MachineSet, and the one that it references."""
     machines: tuple[MachineTwins, ...] | None = None
-    """Its Machines, as the server had them after the MachineSets; None: nobody asked."""
+    """Machines read after the MachineSets; None if they were not read."""
 
     @property
     def machine_api(self) -> Json | None:
@@ -318,7 +320,7 @@ class ObservedMachineSetPair:
         return self.pair.cluster_api
 
     def both(self) -> tuple[Json, Json]:
-        """(Machine API's, Cluster API's), where both are there."""
+        """(Machine API's, Cluster API's) of templates that exist in both."""
         assert self.pair.machine_api is not None, "a pair is two"
         assert self.pair.cluster_api is not None, "a pair is two"
         return self.pair.machine_api, self.pair.cluster_api

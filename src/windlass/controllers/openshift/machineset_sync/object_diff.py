@@ -45,7 +45,7 @@ MACHINE_API_IGNORED_FIELDS: tuple[FieldPath, ...] = (
 CLUSTER_API_IGNORED_FIELDS = IGNORED_FIELDS
 
 CLUSTER_API_OWN_CONDITIONS = ("Paused", "Remediating")
-"""Of a MachineSet of Cluster API: its own controllers write them."""
+"""Conditions that Cluster API's controllers set on MachineSets."""
 
 _CONDITION_PATHS = (("status", "conditions"), ("status", "deprecated", "v1beta1", "conditions"))
 
@@ -53,17 +53,17 @@ _ABSENT = object()
 
 
 class KindMismatch(TypeError):
-    """Two kinds are not compared."""
+    """Objects of different kinds cannot be compared."""
 
 
 def diff_objects(a: Json, b: Json, ignored: Sequence[FieldPath] = (), passed_over: Sequence[str] = ()) -> str:
-    """What differs, sorted; empty if nothing does. `passed_over`: types of conditions that do not count."""
+    """Differences, sorted. `passed_over` are types of ignored conditions."""
     if a.get("kind") != b.get("kind") and ("kind",) not in ignored:
         raise KindMismatch(f"objects to diff are not of the same type: {a.get('kind')} != {b.get('kind')}")
-    one, other = (_normalize(each, ignored, passed_over) for each in (a, b))
+    entry, other = (_normalize(item, ignored, passed_over) for item in (a, b))
     found = []
-    for key in one.keys() | other.keys():
-        found += [f".[{key}]{text}" for text in _diff_values(one.get(key), other.get(key), top=True)]
+    for key in entry.keys() | other.keys():
+        found += [f".[{key}]{text}" for text in _diff_values(entry.get(key), other.get(key), top=True)]
     return ", ".join(sorted(found))
 
 
@@ -75,8 +75,8 @@ def _normalize(given: Json, ignored: Sequence[FieldPath], passed_over: Sequence[
     for *path, last in _CONDITION_PATHS:
         owner = _look_up(found, path)
         if isinstance(owner, dict) and isinstance(owner.get(last), list):
-            kept = [each for each in owner[last] if each.get("type") not in passed_over]
-            owner[last] = {f"type={each.get('type')}": {**each, "lastTransitionTime": ""} for each in kept}
+            kept = [item for item in owner[last] if item.get("type") not in passed_over]
+            owner[last] = {f"type={entry.get('type')}": {**entry, "lastTransitionTime": ""} for entry in kept}
     return found
 
 
@@ -92,8 +92,8 @@ def _diff_values(a: Any, b: Any, *, top: bool = False) -> Iterator[str]:
             yield from (f".[{key}]{text}" for text in _diff_values(a.get(key, _ABSENT), b.get(key, _ABSENT)))
     elif isinstance(a, list) and isinstance(b, list):
         for place in range(max(len(a), len(b))):
-            one, other = (each[place] if place < len(each) else _ABSENT for each in (a, b))
-            yield from (f"[{place}]{text}" for text in _diff_list_items(one, other))
+            entry, other = (item[place] if place < len(item) else _ABSENT for item in (a, b))
+            yield from (f"[{place}]{text}" for text in _diff_list_items(entry, other))
     elif a != b:
         missing = "<nil pointer>" if top else "<does not have key>"
         yield f": {_format_value(a, missing)} != {_format_value(b, missing)}"
@@ -112,7 +112,7 @@ def _format_value(value: Any, missing: str) -> str:
     if isinstance(value, dict):
         return "[" + " ".join(f"{key}:{_format_value(value[key], missing)}" for key in sorted(value)) + "]"
     if isinstance(value, list):
-        return "[" + " ".join(_format_value(each, missing) for each in value) + "]"
+        return "[" + " ".join(_format_value(item, missing) for item in value) + "]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -127,18 +127,18 @@ REPLACED_FIELDS: frozenset[FieldPath] = frozenset(
         ("status", "deprecated", "v1beta1"),
     }
 )
-"""What is there besides what is wanted goes. Elsewhere it stays: it is someone else's, or was filled in."""
+"""Fields in which undesired entries are removed; in all others they are kept."""
 
 
-def merge_patch(there: Json, wanted: Json) -> dict[str, Any]:
-    """Empty if what is there will do. A field that is wanted to be None is taken away."""
-    return _overlay(there, wanted, (), is_whole=False)
+def merge_patch(there: Json, desired: Json) -> dict[str, Any]:
+    """The merge patch from live to desired; empty if nothing differs. A desired None removes a field."""
+    return _overlay(there, desired, (), is_whole=False)
 
 
-def _overlay(there: Json, wanted: Json, at: FieldPath, *, is_whole: bool) -> dict[str, Any]:
+def _overlay(there: Json, desired: Json, at: FieldPath, *, is_whole: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     is_whole = is_whole or at in REPLACED_FIELDS
-    for name, value in wanted.items():
+    for name, value in desired.items():
         was = there.get(name)
         if isinstance(value, dict) and (isinstance(was, dict) or was is None):
             if value != was and (part := _overlay(was or {}, value, (*at, name), is_whole=is_whole)):
@@ -146,7 +146,7 @@ def _overlay(there: Json, wanted: Json, at: FieldPath, *, is_whole: bool) -> dic
         elif not _are_equal(was, value):
             found[name] = value
     if is_whole:
-        found |= {name: None for name in there if name not in wanted}
+        found |= {name: None for name in there if name not in desired}
     return found
 
 

@@ -18,35 +18,35 @@ from windlass.controllers.openshift.machineset_sync import (
 )
 
 
-def reconcile_machine_sets(seen: model.ObservedMachineSetPair, now_s: float) -> model.SyncPlan:
-    """What is to be done about a pair. Where nobody holds yet, or while authority moves, nothing is mirrored."""
-    if seen.machine_api is None:
-        return plan_orphan_release(seen)
-    if (moved := authority_migration.plan_migration(seen, now_s)) is not None:
+def reconcile_machine_sets(observed: model.ObservedMachineSetPair, now_s: float) -> model.SyncPlan:
+    """The plan for a pair. Nothing is mirrored while no API is authoritative."""
+    if observed.machine_api is None:
+        return plan_orphan_release(observed)
+    if (moved := authority_migration.plan_migration(observed, now_s)) is not None:
         return moved
     holder = next(
         (
             api
             for api in machine_apis.MACHINE_APIS
-            if api.authority == machine_apis.parse_authority(seen.machine_api).value
+            if api.authority == machine_apis.parse_authority(observed.machine_api).value
         ),
         None,
     )
     if holder is None:
         return model.EMPTY_PLAN
-    if (gone := plan_deletion(seen, holder)) is not None:
+    if (gone := plan_deletion(observed, holder)) is not None:
         return gone
-    if held_back := _plan_finalizers(seen):
+    if held_back := _plan_finalizers(observed):
         return model.SyncPlan(tuple(held_back), reason="finalizers")
-    if holder is machine_apis.MACHINE_API or seen.cluster_api is None:
-        return _sync_to_cluster_api(seen, seen.machine_api, holder, now_s)
-    return _sync_to_machine_api(seen, seen.cluster_api, now_s)
+    if holder is machine_apis.MACHINE_API or observed.cluster_api is None:
+        return _sync_to_cluster_api(observed, observed.machine_api, holder, now_s)
+    return _sync_to_machine_api(observed, observed.cluster_api, now_s)
 
 
-def _plan_finalizers(seen: model.ObservedMachineSetPair) -> list[model.Patch]:
+def _plan_finalizers(observed: model.ObservedMachineSetPair) -> list[model.Patch]:
     steps = []
     for api in machine_apis.MACHINE_APIS:
-        found = seen.pair.get(api)
+        found = observed.pair.get(api)
         if found is not None and model.FINALIZER not in model.get_finalizers(found):
             steps.append(
                 model.Patch(api, {"metadata": {"finalizers": [*model.get_finalizers(found), model.FINALIZER]}})
@@ -55,7 +55,7 @@ def _plan_finalizers(seen: model.ObservedMachineSetPair) -> list[model.Patch]:
 
 
 def _sync_to_cluster_api(
-    seen: model.ObservedMachineSetPair, one: model.Json, holder: machine_apis.MachineApi, now_s: float
+    observed: model.ObservedMachineSetPair, one: model.Json, holder: machine_apis.MachineApi, now_s: float
 ) -> model.SyncPlan:
     events = _warning_events(
         machine_apis.MACHINE_API, machine_set_conversion.list_invalid_capacity(model.get_annotations(one))
@@ -67,43 +67,54 @@ def _sync_to_cluster_api(
         return _failed_plan(model.FAILED_TO_CONVERT_TO_CLUSTER_API, "; ".join(complaints))
     value = ((model.get_spec(one).get("template") or {}).get("spec") or {}).get("providerSpec") or {}
     try:
-        made_of = machine_set_conversion.parse_infrastructure(seen.pair.name, value.get("value"))
+        made_of = machine_set_conversion.parse_infrastructure(observed.pair.name, value.get("value"))
     except machine_set_conversion.ConversionError as error:
         return _failed_plan(model.FAILED_TO_CONVERT_TO_CLUSTER_API, str(error))
-    if seen.cluster is None:
-        text = f"Cluster {machine_apis.CLUSTER_API.namespace}/{seen.cluster_name} is not there"
+    if observed.cluster is None:
+        text = f"Cluster {machine_apis.CLUSTER_API.namespace}/{observed.cluster_name} is not there"
         return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, text)
-    owner = owner_reference(seen.cluster)
-    there = next((each for each in seen.templates if (each.kind, each.name) == (made_of.kind, made_of.name)), None)
+    owner = owner_reference(observed.cluster)
+    there = next(
+        (
+            infrastructure_template
+            for infrastructure_template in observed.templates
+            if (infrastructure_template.kind, infrastructure_template.name) == (made_of.kind, made_of.name)
+        ),
+        None,
+    )
     steps: list[model.SyncStep] = []
     if there is None and made_of.spec is None:
         return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, _not_found_message(made_of.kind, made_of.name))
     if there is None:
-        body = machine_set_conversion.build_template(seen.pair.name, made_of, machine_apis.CLUSTER_API.namespace, owner)
+        body = machine_set_conversion.build_template(
+            observed.pair.name, made_of, machine_apis.CLUSTER_API.namespace, owner
+        )
         steps.append(model.ApplyTemplate(body))
-    if seen.cluster_api is None:
-        steps.append(plan_cluster_api_creation(seen, made_of, owner, holder))
-        # Of what holds from the start both are equal now; its generations count from the next pass on.
+    if observed.cluster_api is None:
+        steps.append(plan_cluster_api_creation(observed, made_of, owner, holder))
+        # A new pair is equal from the start; its generation is recorded from the next reconcile on.
         done = model.SynchronizedCondition("True", model.RESOURCE_SYNCHRONIZED, model.SYNCHRONIZED_TO_CLUSTER_API)
-        said = done if holder is machine_apis.CLUSTER_API else None
-        return model.SyncPlan(tuple(steps), said, events, authority_migration.missing_mirror_message(seen) or "new")
-    steps += plan_cluster_api_mirror(seen, made_of, owner)
-    steps += plan_shared_annotations(seen, holder)
-    sized, why, needs_machines = plan_sizes(seen, holder)
+        condition = done if holder is machine_apis.CLUSTER_API else None
+        return model.SyncPlan(
+            tuple(steps), condition, events, authority_migration.missing_mirror_message(observed) or "new"
+        )
+    steps += plan_cluster_api_mirror(observed, made_of, owner)
+    steps += plan_shared_annotations(observed, holder)
+    sized, reason, needs_machines = plan_sizes(observed, holder)
     if needs_machines:
-        return model.SyncPlan(needs_machines=True, reason=why)
+        return model.SyncPlan(needs_machines=True, reason=reason)
     steps += sized
-    steps += plan_template_deletions(seen, made_of)
-    steps = steps or plan_status_mirror(seen, holder, now_s)
-    if steps or has_remaining_templates(seen, made_of):
-        return model.SyncPlan(tuple(steps), events=events, reason=why)
+    steps += plan_template_deletions(observed, made_of)
+    steps = steps or plan_status_mirror(observed, holder, now_s)
+    if steps or has_remaining_templates(observed, made_of):
+        return model.SyncPlan(tuple(steps), events=events, reason=reason)
     done = model.SynchronizedCondition(
         "True", model.RESOURCE_SYNCHRONIZED, model.SYNCHRONIZED_TO_CLUSTER_API, model.get_generation(one)
     )
-    return model.SyncPlan((), done, events, why)
+    return model.SyncPlan((), done, events, reason)
 
 
-def _sync_to_machine_api(seen: model.ObservedMachineSetPair, one: model.Json, now_s: float) -> model.SyncPlan:
+def _sync_to_machine_api(observed: model.ObservedMachineSetPair, one: model.Json, now_s: float) -> model.SyncPlan:
     if complaint := _owner_error(one):
         return _failed_plan(model.FAILED_TO_CONVERT_TO_MACHINE_API, complaint)
     reference = ((model.get_spec(one).get("template") or {}).get("spec") or {}).get("infrastructureRef") or {}
@@ -112,22 +123,29 @@ def _sync_to_machine_api(seen: model.ObservedMachineSetPair, one: model.Json, no
         failed = _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, text)
         event = model.SyncEvent(machine_apis.CLUSTER_API, model.SYNCHRONIZATION_ERROR, text)
         return model.SyncPlan(condition=failed.condition, events=(event,), reason=failed.reason)
-    wanted = (reference.get("kind"), reference["name"])
-    template = next((each for each in seen.templates if (each.kind, each.name) == wanted), None)
+    desired = (reference.get("kind"), reference["name"])
+    template = next(
+        (
+            infrastructure_template
+            for infrastructure_template in observed.templates
+            if (infrastructure_template.kind, infrastructure_template.name) == desired
+        ),
+        None,
+    )
     if template is None:
         return _failed_plan(
             model.FAILED_TO_GET_INFRASTRUCTURE, _not_found_message(reference.get("kind") or "", reference["name"])
         )
-    steps = plan_machine_api_mirror(seen, template)
-    steps += plan_shared_annotations(seen, machine_apis.CLUSTER_API)
-    sized, why, _ = plan_sizes(seen, machine_apis.CLUSTER_API)
-    steps = [*steps, *sized] or plan_status_mirror(seen, machine_apis.CLUSTER_API, now_s)
+    steps = plan_machine_api_mirror(observed, template)
+    steps += plan_shared_annotations(observed, machine_apis.CLUSTER_API)
+    sized, reason, _ = plan_sizes(observed, machine_apis.CLUSTER_API)
+    steps = [*steps, *sized] or plan_status_mirror(observed, machine_apis.CLUSTER_API, now_s)
     if steps:
-        return model.SyncPlan(tuple(steps), reason=why)
+        return model.SyncPlan(tuple(steps), reason=reason)
     done = model.SynchronizedCondition(
         "True", model.RESOURCE_SYNCHRONIZED, model.SYNCHRONIZED_TO_MACHINE_API, model.get_generation(one)
     )
-    return model.SyncPlan((), done, reason=why)
+    return model.SyncPlan((), done, reason=reason)
 
 
 def _owner_error(one: model.Json) -> str:
@@ -135,7 +153,7 @@ def _owner_error(one: model.Json) -> str:
     group = machine_apis.CLUSTER_API.group
     if len(owners) > 1:
         return f"metadata.ownerReferences: Too many: {len(owners)}: must have at most 1 item"
-    if any(each.get("kind") != "Cluster" or each.get("apiVersion", "").partition("/")[0] != group for each in owners):
+    if any(item.get("kind") != "Cluster" or item.get("apiVersion", "").partition("/")[0] != group for item in owners):
         return f"metadata.ownerReferences: Invalid value: {list(owners)}: only a Cluster of {group} can be converted"
     return ""
 
@@ -145,85 +163,100 @@ def _not_found_message(kind: str, name: str) -> str:
 
 
 def _failed_plan(reason: str, message: str) -> model.SyncPlan:
-    """What stands in the way is watched: it is looked at again when it changes."""
+    """A plan with an error condition. The cause is watched, so it needs no requeue."""
     return model.SyncPlan(condition=model.SynchronizedCondition("False", reason, message), reason=message)
 
 
 def _warning_events(api: machine_apis.MachineApi, messages: list[str]) -> tuple[model.SyncEvent, ...]:
-    return tuple(model.SyncEvent(api, model.CONVERSION_WARNING, each) for each in messages)
+    return tuple(model.SyncEvent(api, model.CONVERSION_WARNING, item) for item in messages)
 
 
-def plan_deletion(seen: model.ObservedMachineSetPair, holder: machine_apis.MachineApi) -> model.SyncPlan | None:
-    """None if nothing is on its way out."""
-    one, other = seen.machine_api, seen.cluster_api
-    if not model.is_deleting(one) and not model.is_deleting(other):
+def plan_deletion(observed: model.ObservedMachineSetPair, holder: machine_apis.MachineApi) -> model.SyncPlan | None:
+    """The plan of a deletion; None if neither MachineSet is being deleted."""
+    item, other = observed.machine_api, observed.cluster_api
+    if not model.is_deleting(item) and not model.is_deleting(other):
         return None
     if holder is machine_apis.CLUSTER_API and other is not None:
-        return _delete_cluster_api_pair(seen)
-    return _delete_machine_api_pair(seen)
+        return _delete_cluster_api_pair(observed)
+    return _delete_machine_api_pair(observed)
 
 
-def _delete_machine_api_pair(seen: model.ObservedMachineSetPair) -> model.SyncPlan:
-    """The mirror is paused, so that nobody else takes Cluster API's finalizer off. Ours here goes last."""
+def _delete_machine_api_pair(observed: model.ObservedMachineSetPair) -> model.SyncPlan:
+    """Delete a pair of Machine API.
+
+    The mirror is paused, so that Cluster API's finalizer stays; ours is removed last.
+    """
     steps: list[model.SyncStep] = []
-    if not model.is_deleting(seen.machine_api):
+    if not model.is_deleting(observed.machine_api):
         steps.append(model.Delete(machine_apis.MACHINE_API))
-    if seen.cluster_api is not None and not model.is_deleting(seen.cluster_api):
+    if observed.cluster_api is not None and not model.is_deleting(observed.cluster_api):
         steps.append(model.Delete(machine_apis.CLUSTER_API))
-    steps += plan_template_deletions(seen)
-    if steps or has_remaining_templates(seen):
+    steps += plan_template_deletions(observed)
+    if steps or has_remaining_templates(observed):
         return model.SyncPlan(tuple(steps), reason="deleted")
-    if seen.cluster_api is not None:
+    if observed.cluster_api is not None:
         taken = (model.CLUSTER_API_FINALIZER, model.FINALIZER)
-        return model.SyncPlan(_remove_finalizers(machine_apis.CLUSTER_API, seen.cluster_api, taken), reason="deleted")
-    return model.SyncPlan(_remove_finalizers(machine_apis.MACHINE_API, seen.machine_api), reason="deleted")
+        return model.SyncPlan(
+            _remove_finalizers(machine_apis.CLUSTER_API, observed.cluster_api, taken), reason="deleted"
+        )
+    return model.SyncPlan(_remove_finalizers(machine_apis.MACHINE_API, observed.machine_api), reason="deleted")
 
 
-def _delete_cluster_api_pair(seen: model.ObservedMachineSetPair) -> model.SyncPlan:
+def _delete_cluster_api_pair(observed: model.ObservedMachineSetPair) -> model.SyncPlan:
     both = (
-        *_remove_finalizers(machine_apis.CLUSTER_API, seen.cluster_api),
-        *_remove_finalizers(machine_apis.MACHINE_API, seen.machine_api),
+        *_remove_finalizers(machine_apis.CLUSTER_API, observed.cluster_api),
+        *_remove_finalizers(machine_apis.MACHINE_API, observed.machine_api),
     )
-    if not model.is_deleting(seen.cluster_api):
+    if not model.is_deleting(observed.cluster_api):
         return model.SyncPlan(both, reason="the mirror is deleted")
-    if not model.is_deleting(seen.machine_api):
+    if not model.is_deleting(observed.machine_api):
         return model.SyncPlan((model.Delete(machine_apis.MACHINE_API),), reason="deleted")
-    if model.CLUSTER_API_FINALIZER in model.get_finalizers(seen.cluster_api):
+    if model.CLUSTER_API_FINALIZER in model.get_finalizers(observed.cluster_api):
         return model.EMPTY_PLAN
-    steps = plan_template_deletions(seen)
-    if steps or has_remaining_templates(seen):
+    steps = plan_template_deletions(observed)
+    if steps or has_remaining_templates(observed):
         return model.SyncPlan(tuple(steps), reason="deleted")
-    # Ours on Machine API goes last: without it nobody would look at the other again.
+    # Our finalizer on Machine API is removed last: without it the pair would not be reconciled again.
     return model.SyncPlan(both, reason="deleted")
 
 
-def plan_orphan_release(seen: model.ObservedMachineSetPair) -> model.SyncPlan:
-    """Of a pair of which Machine API's is gone: ours would hold Cluster API's for ever."""
-    if model.is_deleting(seen.cluster_api):
+def plan_orphan_release(observed: model.ObservedMachineSetPair) -> model.SyncPlan:
+    """Remove our finalizer from a MachineSet of Cluster API whose counterpart is gone."""
+    if model.is_deleting(observed.cluster_api):
         return model.SyncPlan(
-            _remove_finalizers(machine_apis.CLUSTER_API, seen.cluster_api), reason="the mirror is gone"
+            _remove_finalizers(machine_apis.CLUSTER_API, observed.cluster_api), reason="the mirror is gone"
         )
     return model.EMPTY_PLAN
 
 
 def plan_template_deletions(
-    seen: model.ObservedMachineSetPair, but: model.MachineInfrastructure | None = None
+    observed: model.ObservedMachineSetPair, but: model.MachineInfrastructure | None = None
 ) -> list[model.DeleteTemplate]:
-    """Templates that were made for the set, all but what its Machines are made of."""
-    found = [each for each in _own_templates(seen, but) if not each.is_deleting]
-    return [model.DeleteTemplate(each.api_version, each.kind, each.name) for each in found]
+    """Deletions of generated templates that the MachineSet no longer uses."""
+    infrastructure_templates = [
+        infrastructure_template
+        for infrastructure_template in _own_templates(observed, but)
+        if not infrastructure_template.is_deleting
+    ]
+    return [model.DeleteTemplate(each.api_version, each.kind, each.name) for each in infrastructure_templates]
 
 
-def has_remaining_templates(seen: model.ObservedMachineSetPair, but: model.MachineInfrastructure | None = None) -> bool:
-    """Is one on its way out, but still there?"""
-    return bool(_own_templates(seen, but))
+def has_remaining_templates(
+    observed: model.ObservedMachineSetPair, but: model.MachineInfrastructure | None = None
+) -> bool:
+    """True if a generated template is still being deleted."""
+    return bool(_own_templates(observed, but))
 
 
 def _own_templates(
-    seen: model.ObservedMachineSetPair, but: model.MachineInfrastructure | None
+    observed: model.ObservedMachineSetPair, but: model.MachineInfrastructure | None
 ) -> list[model.InfrastructureTemplate]:
-    """Another kind of the same content has the same name."""
-    made = [each for each in seen.templates if each.labels.get(model.SET_LABEL) == seen.pair.name]
+    """Templates generated for the set. Templates of another kind may have the same name."""
+    made = [
+        infrastructure_template
+        for infrastructure_template in observed.templates
+        if infrastructure_template.labels.get(model.SET_LABEL) == observed.pair.name
+    ]
     return [each for each in made if but is None or (each.kind, each.name) != (but.kind, but.name)]
 
 
@@ -231,7 +264,7 @@ def _remove_finalizers(
     api: machine_apis.MachineApi, found: model.Json | None, taken: tuple[str, ...] = (model.FINALIZER,)
 ) -> tuple[model.SyncStep, ...]:
     before = model.get_finalizers(found)
-    after = [each for each in before if each not in taken]
+    after = [item for item in before if item not in taken]
     return () if after == before else (model.Patch(api, {"metadata": {"finalizers": after}}),)
 
 
@@ -239,7 +272,7 @@ Json = dict[str, Any]
 
 
 def owner_reference(cluster: model.Json) -> Json:
-    """The owner of all that belongs to a Cluster."""
+    """The owner reference to the Cluster."""
     return {
         "apiVersion": cluster.get("apiVersion") or "",
         "kind": cluster.get("kind") or "",
@@ -251,123 +284,129 @@ def owner_reference(cluster: model.Json) -> Json:
 
 
 def plan_cluster_api_creation(
-    seen: model.ObservedMachineSetPair,
+    observed: model.ObservedMachineSetPair,
     made_of: model.MachineInfrastructure,
     owner: Json,
     holder: machine_apis.MachineApi,
 ) -> model.Create:
-    """The MachineSet of Cluster API, paused unless it is to hold at once."""
-    body = seen.machine_api
+    """Create the MachineSet of Cluster API, paused unless it is authoritative at once."""
+    body = observed.machine_api
     assert body is not None, "nothing is mirrored that is not there"
-    wanted = machine_set_conversion.mirror_spec_to_cluster_api(model.get_spec(body), made_of, seen.cluster_name, None)
+    desired = machine_set_conversion.mirror_spec_to_cluster_api(
+        model.get_spec(body), made_of, observed.cluster_name, None
+    )
     size = model.get_spec(body).get("replicas")
-    said = machine_set_conversion.annotations_to_cluster_api(model.get_annotations(body))
+    annotations = machine_set_conversion.annotations_to_cluster_api(model.get_annotations(body))
     metadata: Json = {
-        "name": seen.pair.name,
+        "name": observed.pair.name,
         "namespace": machine_apis.CLUSTER_API.namespace,
         "labels": {
             **machine_set_conversion.labels_to_cluster_api(model.get_labels(body)),
-            model.CLUSTER_NAME_LABEL: seen.cluster_name,
+            model.CLUSTER_NAME_LABEL: observed.cluster_name,
         },
-        "annotations": said | ({machine_apis.PAUSED_ANNOTATION: ""} if holder is machine_apis.MACHINE_API else {}),
+        "annotations": annotations
+        | ({machine_apis.PAUSED_ANNOTATION: ""} if holder is machine_apis.MACHINE_API else {}),
         "ownerReferences": [owner],
         "finalizers": [model.FINALIZER],
     }
-    return model.Create({"metadata": metadata, "spec": wanted | ({} if size is None else {"replicas": size})})
+    return model.Create({"metadata": metadata, "spec": desired | ({} if size is None else {"replicas": size})})
 
 
 def plan_cluster_api_mirror(
-    seen: model.ObservedMachineSetPair, made_of: model.MachineInfrastructure, owner: Json
+    observed: model.ObservedMachineSetPair, made_of: model.MachineInfrastructure, owner: Json
 ) -> list[model.SyncStep]:
-    """What makes the MachineSet of Cluster API say what that of Machine API says, but for sizes, marks and status."""
-    one, other = seen.both()
-    wanted: Json = {
+    """Steps that mirror Machine API's MachineSet to Cluster API, except replicas, delete marks and status."""
+    item, other = observed.both()
+    desired: Json = {
         "metadata": {
             "labels": {
-                **machine_set_conversion.mirror_labels_to_cluster_api(model.get_labels(one), model.get_labels(other)),
-                model.CLUSTER_NAME_LABEL: seen.cluster_name,
+                **machine_set_conversion.mirror_labels_to_cluster_api(model.get_labels(item), model.get_labels(other)),
+                model.CLUSTER_NAME_LABEL: observed.cluster_name,
             },
-            "annotations": _mirror_annotations(one, other, machine_apis.MACHINE_API)
+            "annotations": _mirror_annotations(item, other, machine_apis.MACHINE_API)
             | {machine_apis.PAUSED_ANNOTATION: ""},
             "ownerReferences": [owner],
         },
         "spec": machine_set_conversion.mirror_spec_to_cluster_api(
-            model.get_spec(one), made_of, seen.cluster_name, model.get_spec(other)
+            model.get_spec(item), made_of, observed.cluster_name, model.get_spec(other)
         ),
     }
     for name in ("failureDomain", "minReadySeconds"):
-        wanted["spec"]["template"]["spec"].setdefault(name, None)
-    return _patch_steps(machine_apis.CLUSTER_API, other, wanted)
+        desired["spec"]["template"]["spec"].setdefault(name, None)
+    return _patch_steps(machine_apis.CLUSTER_API, other, desired)
 
 
 def plan_machine_api_mirror(
-    seen: model.ObservedMachineSetPair, template: model.InfrastructureTemplate
+    observed: model.ObservedMachineSetPair, template: model.InfrastructureTemplate
 ) -> list[model.SyncStep]:
-    """The same the other way round."""
-    other, one = seen.both()
-    wanted: Json = {
+    """Steps that mirror Cluster API's MachineSet to Machine API, except replicas, delete marks and status."""
+    other, item = observed.both()
+    desired: Json = {
         "metadata": {
             "labels": machine_set_conversion.mirror_labels_to_machine_api(
-                model.get_labels(one), model.get_labels(other)
+                model.get_labels(item), model.get_labels(other)
             ),
-            "annotations": _mirror_annotations(one, other, machine_apis.CLUSTER_API),
+            "annotations": _mirror_annotations(item, other, machine_apis.CLUSTER_API),
             "ownerReferences": None,
         },
-        "spec": machine_set_conversion.mirror_spec_to_machine_api(model.get_spec(one), template, model.get_spec(other)),
+        "spec": machine_set_conversion.mirror_spec_to_machine_api(
+            model.get_spec(item), template, model.get_spec(other)
+        ),
     }
-    return _patch_steps(machine_apis.MACHINE_API, other, wanted)
+    return _patch_steps(machine_apis.MACHINE_API, other, desired)
 
 
 def plan_status_mirror(
-    seen: model.ObservedMachineSetPair, holder: machine_apis.MachineApi, now_s: float
+    observed: model.ObservedMachineSetPair, holder: machine_apis.MachineApi, now_s: float
 ) -> list[model.SyncStep]:
-    """What makes the mirror's status say what the holder's does, once that is of the spec that it has.
+    """The step that mirrors the status, once the source has observed its spec.
 
-    Of a mirror that has nothing else to be written: its own generation is part of what is said.
+    Only if the mirror needs no other write, since its generation is part of the status.
     """
-    ours, theirs = seen.both()
-    if not model.is_observed(ours if holder is machine_apis.MACHINE_API else theirs):
+    machine_api, cluster_api = observed.both()
+    if not model.is_observed(machine_api if holder is machine_apis.MACHINE_API else cluster_api):
         return []
     if holder is machine_apis.MACHINE_API:
-        return _status_patch_steps(machine_apis.CLUSTER_API, theirs, _mirror_status(ours, theirs, now_s))
-    said = {
-        **machine_set_conversion.status_to_machine_api(model.get_status(theirs)),
-        "observedGeneration": model.get_generation(ours),
+        return _status_patch_steps(
+            machine_apis.CLUSTER_API, cluster_api, _mirror_status(machine_api, cluster_api, now_s)
+        )
+    status = {
+        **machine_set_conversion.status_to_machine_api(model.get_status(cluster_api)),
+        "observedGeneration": model.get_generation(machine_api),
     }
-    return _status_patch_steps(machine_apis.MACHINE_API, ours, said)
+    return _status_patch_steps(machine_apis.MACHINE_API, machine_api, status)
 
 
 def plan_sizes(
-    seen: model.ObservedMachineSetPair, holder: machine_apis.MachineApi
+    observed: model.ObservedMachineSetPair, holder: machine_apis.MachineApi
 ) -> tuple[list[model.SyncStep], str, bool]:
-    """Marks of Machines and sizes, in this order; why; and whether the Machines have to be read first.
+    """Steps for delete marks, then replicas; the reason; and whether Machines must be read first.
 
-    Steps are done in order, and none after one that failed: what the autoscaler took away reaches Machine API only
-    once the marks have.
+    A failed step stops the rest: a reduction by the autoscaler reaches Machine API only after the delete marks.
     """
-    one, other = seen.both()
+    item, other = observed.both()
     held = MachineAuthority(holder.authority)
-    size, mirrored = field_ownership.replicas_state(one), field_ownership.replicas_state(other)
-    decided = field_ownership.decide_replicas(held, size, mirrored, settles=machine_apis.is_migration_requested(one))
+    size, mirrored = field_ownership.replicas_state(item), field_ownership.replicas_state(other)
+    decided = field_ownership.decide_replicas(held, size, mirrored, settles=machine_apis.is_migration_requested(item))
     shrinks = decided.shrinks and mirrored.replicas < size.replicas
-    if shrinks and seen.machines is None:
+    if shrinks and observed.machines is None:
         return [], decided.reason, True
-    return [*field_ownership.plan_delete_marks(seen.machines or (), holder), *decided.writes], decided.reason, False
+    return [*field_ownership.plan_delete_marks(observed.machines or (), holder), *decided.writes], decided.reason, False
 
 
 def plan_shared_annotations(
-    seen: model.ObservedMachineSetPair, holder: machine_apis.MachineApi
+    observed: model.ObservedMachineSetPair, holder: machine_apis.MachineApi
 ) -> list[model.SyncStep]:
-    one, other = seen.both()
+    item, other = observed.both()
     return list(
-        field_ownership.plan_annotations(one, other, holder)
+        field_ownership.plan_annotations(item, other, holder)
         if holder is machine_apis.MACHINE_API
-        else field_ownership.plan_annotations(other, one, holder)
+        else field_ownership.plan_annotations(other, item, holder)
     )
 
 
 def _mirror_annotations(one: model.Json, other: model.Json, holder: machine_apis.MachineApi) -> Json:
-    """Annotations of the mirror: what the holder says, its own, and those that are settled apart, as they are."""
+    """Desired annotations of the mirror: the source's, its own, and shared ones unchanged."""
     api = holder.mirror
     convert = (
         machine_set_conversion.annotations_to_cluster_api
@@ -387,26 +426,26 @@ def _mirror_annotations(one: model.Json, other: model.Json, holder: machine_apis
 
 
 def _mirror_status(one: model.Json, other: model.Json, now_s: float) -> Json:
-    said = machine_set_conversion.status_to_cluster_api(one, model.get_spec(other).get("selector") or {})
+    status = machine_set_conversion.status_to_cluster_api(one, model.get_spec(other).get("selector") or {})
     there = model.get_status(other)
     old = (there.get("deprecated") or {}).get("v1beta1") or {}
-    said["conditions"] = machine_set_conversion.set_transition_times(
-        said["conditions"], there.get("conditions") or (), now_s
+    status["conditions"] = machine_set_conversion.set_transition_times(
+        status["conditions"], there.get("conditions") or (), now_s
     )
-    old_conditions = said["deprecated"]["v1beta1"]["conditions"]
-    said["deprecated"]["v1beta1"]["conditions"] = machine_set_conversion.set_transition_times(
+    old_conditions = status["deprecated"]["v1beta1"]["conditions"]
+    status["deprecated"]["v1beta1"]["conditions"] = machine_set_conversion.set_transition_times(
         old_conditions, old.get("conditions") or (), now_s
     )
     for name in ("readyReplicas", "availableReplicas"):
-        said.setdefault(name, None)
-    return {**said, "observedGeneration": model.get_generation(other)}
+        status.setdefault(name, None)
+    return {**status, "observedGeneration": model.get_generation(other)}
 
 
-def _patch_steps(api: machine_apis.MachineApi, there: model.Json, wanted: Json) -> list[model.SyncStep]:
-    found = object_diff.merge_patch(there, wanted)
+def _patch_steps(api: machine_apis.MachineApi, there: model.Json, desired: Json) -> list[model.SyncStep]:
+    found = object_diff.merge_patch(there, desired)
     return [model.Patch(api, found)] if found else []
 
 
-def _status_patch_steps(api: machine_apis.MachineApi, there: model.Json, wanted: Json) -> list[model.SyncStep]:
-    found = object_diff.merge_patch({"status": model.get_status(there)}, {"status": wanted})
+def _status_patch_steps(api: machine_apis.MachineApi, there: model.Json, desired: Json) -> list[model.SyncStep]:
+    found = object_diff.merge_patch({"status": model.get_status(there)}, {"status": desired})
     return [model.Patch(api, found, "status")] if found else []

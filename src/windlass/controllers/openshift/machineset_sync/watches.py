@@ -20,16 +20,19 @@ _CLUSTER_API_CLUSTERS = CLUSTERS.at(machine_apis.CLUSTER_API.machine_sets().api_
 
 
 class MachineMetadata(meta.Object, frozen=True):
-    """Of a Machine: whose it is, and its marks."""
+    """Metadata of a Machine: owner and delete mark."""
 
 
 class MachineSetPairWatches:
-    """What is known."""
+    """Informers of the pairs' MachineSets, Machines and templates."""
 
     def __init__(self, api: client.Client, followed: controller_runtime.InformerSet, cluster: str) -> None:
         self._api, self._cluster = api, cluster
         follow = followed.watch
-        within = {each: request_builders.ListOptions(each.namespace) for each in machine_apis.MACHINE_APIS}
+        within = {
+            machine_api: request_builders.ListOptions(machine_api.namespace)
+            for machine_api in machine_apis.MACHINE_APIS
+        }
         self._sets = {
             each: follow(api, each.machine_sets(), _set_keys, within[each], {"template": _template_keys})
             for each in machine_apis.MACHINE_APIS
@@ -46,14 +49,18 @@ class MachineSetPairWatches:
         self.templates = InfrastructureTemplates(api, followed, self._affected_keys)
 
     def pair(self, name: str) -> machine_apis.MachineSetPair:
-        one, other = (self._sets[api].store.get(f"{api.namespace}/{name}") for api in machine_apis.MACHINE_APIS)
-        return machine_apis.MachineSetPair(name, one, other)
+        item, other = (self._sets[api].store.get(f"{api.namespace}/{name}") for api in machine_apis.MACHINE_APIS)
+        return machine_apis.MachineSetPair(name, item, other)
 
     async def observe(self, pair: machine_apis.MachineSetPair) -> model.ObservedMachineSetPair:
-        """All that a decision needs, but for Machines. `controller.NotYet` if a kind cannot be read."""
+        """Facts for one reconcile, without Machines. RequeueError if a template kind cannot be read."""
         cluster = self._cluster_name(pair)
         named = [await self.templates.find(*reference) for reference in _list_template_references(pair)]
-        found = {(each.kind, each.name): each for each in (*named, *self.templates.list_made(pair.name)) if each}
+        found = {
+            (infrastructure_template.kind, infrastructure_template.name): infrastructure_template
+            for infrastructure_template in (*named, *self.templates.list_made(pair.name))
+            if infrastructure_template
+        }
         return model.ObservedMachineSetPair(
             pair,
             cluster,
@@ -62,32 +69,32 @@ class MachineSetPairWatches:
         )
 
     def knows_kinds(self, pair: machine_apis.MachineSetPair) -> bool:
-        """Does the server have every kind of template that a pair speaks of?"""
+        """True if the server serves every template kind that a pair references."""
         return all(self.templates.knows(group, kind) for group, kind, _ in _list_template_references(pair))
 
     def has_unequal_delete_marks(self, name: str) -> bool:
-        """Is a Machine of a set marked whose twin is not?"""
+        """True if a Machine of a set is marked for deletion and its counterpart is not."""
         marked = [
             {
-                (each.meta.name, mark)
-                for each in self._machines[api].store.find("set", name)
-                if (mark := _delete_mark(each, api))
+                (machine_metadata.meta.name, mark)
+                for machine_metadata in self._machines[api].store.find("set", name)
+                if (mark := _delete_mark(machine_metadata, api))
             }
             for api in machine_apis.MACHINE_APIS
         ]
         return marked[0] != marked[1]
 
     async def read_machines(self, pair: machine_apis.MachineSetPair) -> tuple[model.MachineTwins, ...]:
-        """The Machines of a pair as the server has them now. What was marked before it was scaled is marked here."""
+        """Read the pair's Machines from the server, so that marks set before a scale-down are included."""
         found: dict[machine_apis.MachineApi, dict[str, Json]] = {}
         for api in machine_apis.MACHINE_APIS:
             selector = machine_set_conversion.format_selector(model.get_spec(pair.get(api)).get("selector") or {})
             within = request_builders.ListOptions(api.namespace, labels=selector)
             listed = (await self._api.list(api.machines(), within)).items
-            found[api] = {each["metadata"]["name"]: each for each in listed if _belongs_to_set(each, pair.name)}
-        one, other = (found[api] for api in machine_apis.MACHINE_APIS)
+            found[api] = {item["metadata"]["name"]: item for item in listed if _belongs_to_set(item, pair.name)}
+        entry, other = (found[api] for api in machine_apis.MACHINE_APIS)
         return tuple(
-            model.MachineTwins(name, one.get(name), other.get(name)) for name in sorted(one.keys() | other.keys())
+            model.MachineTwins(name, entry.get(name), other.get(name)) for name in sorted(entry.keys() | other.keys())
         )
 
     def _cluster_name(self, pair: machine_apis.MachineSetPair) -> str:
@@ -95,19 +102,19 @@ class MachineSetPairWatches:
         return self._cluster or own or model.get_labels(pair.machine_api).get(model.CLUSTER_LABEL) or ""
 
     def _all_keys(self) -> list[str]:
-        return sorted({_object_name(each) for followed in self._sets.values() for each in followed.store})
+        return sorted({_object_name(item) for followed in self._sets.values() for item in followed.store})
 
     def _affected_keys(self, template: Json) -> Iterable[str]:
-        """The set that a template was made for, and those that refer to it."""
+        """Keys of the set that a template was generated for, and of those that reference it."""
         if label := model.get_labels(template).get(model.SET_LABEL):
             yield label
         for followed in self._sets.values():
-            for each in followed.store.find("template", f"{template.get('kind')}/{_object_name(template)}"):
-                yield _object_name(each)
+            for item in followed.store.find("template", f"{template.get('kind')}/{_object_name(template)}"):
+                yield _object_name(item)
 
 
 def _list_template_references(pair: machine_apis.MachineSetPair) -> Iterable[tuple[str, str, str]]:
-    """(group, kind, name) of the templates that either of two MachineSets speaks of; no name if it has it inside."""
+    """(group, kind, name) of the templates of a pair; the name is empty for a template by content."""
     value = _provider_spec_value(pair.machine_api)
     if value and not machine_set_conversion.is_foreign_provider_spec(value):
         group = str(value.get("apiVersion") or "").partition("/")[0]
@@ -147,7 +154,7 @@ def _owning_sets(machine: MachineMetadata) -> list[str]:
 
 def _belongs_to_set(machine: Json, name: str) -> bool:
     owners = model.get_metadata(machine).get("ownerReferences") or ()
-    is_owned = any(each.get("kind") == "MachineSet" and each.get("name") == name for each in owners)
+    is_owned = any(item.get("kind") == "MachineSet" and item.get("name") == name for item in owners)
     return is_owned or model.get_labels(machine).get(model.SET_LABEL) == name
 
 
@@ -161,7 +168,7 @@ _SYNC_TIMEOUT_S = 10.0
 
 
 class InfrastructureTemplates:
-    """What there is of each kind. `concerned` tells the keys that a change wakes."""
+    """Informers of template kinds. `concerned` maps a template to the keys to reconcile."""
 
     def __init__(
         self,
@@ -173,25 +180,25 @@ class InfrastructureTemplates:
         self._kinds: dict[tuple[str, str], controller_runtime.WatchedResource[Unstructured]] = {}
 
     async def find(self, group: str, kind: str, name: str) -> model.InfrastructureTemplate | None:
-        """The template of a name; None if there is none, or if the server has no such kind."""
+        """A template by name; None if it or its kind does not exist."""
         followed = await self._watch(group, kind)
         there = None if followed is None else followed.store.get(f"{machine_apis.CLUSTER_API.namespace}/{name}")
         return None if there is None else _parse_template(there)
 
     def list_made(self, machine_set: str) -> list[model.InfrastructureTemplate]:
-        """Those that were made for a set, of every kind that anyone has referred to."""
+        """Templates generated for a set, of all referenced kinds."""
         return [
-            _parse_template(each)
+            _parse_template(item)
             for followed in self._kinds.values()
-            for each in followed.store.find("set", machine_set)
+            for item in followed.store.find("set", machine_set)
         ]
 
     def knows(self, group: str, kind: str) -> bool:
-        """Is a kind followed? One that the server lacks is not: nobody is told when it comes."""
+        """True if a kind is watched. A kind that the server lacks is discovered later."""
         return (group, kind) in self._kinds
 
     async def resource(self, api_version: str, kind: str) -> Resource[Unstructured]:
-        """Where a template of a kind is written."""
+        """The resource of a template kind."""
         followed = await self._watch(api_version.partition("/")[0], kind)
         if followed is None:
             raise controller_interface.RequeueError(f"the server has no {kind} in {api_version}")
@@ -217,8 +224,8 @@ class InfrastructureTemplates:
 
     async def _discover(self, group: str, kind: str) -> Resource[Unstructured] | None:
         for version in await discovery.list_versions(self._api, group):
-            if (found := await discovery.find_resource(self._api, version, kind)) is not None:
-                return found
+            if (resource := await discovery.find_resource(self._api, version, kind)) is not None:
+                return resource
         return None
 
 
