@@ -1,4 +1,4 @@
-"""Admission: what kube-apiserver's built-in plugins do to new objects. Policies and webhooks are not here."""
+"""Admission: kube-apiserver's built-in plugins for new objects, without policies and webhooks."""
 
 from windlass.apiserver import status_errors
 from windlass.apiserver.api_call import ApiCall
@@ -13,14 +13,14 @@ _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-cri
 
 
 def check_namespace(core: ServerState, call: ApiCall) -> None:
-    """NamespaceLifecycle: nothing is created in a namespace that is not there, or is going."""
+    """NamespaceLifecycle: no objects are created in a namespace that is missing or terminating."""
     if not call.resource.is_namespaced:
         return
     namespaces = core.resource("", "namespaces")
-    found = core.table(namespaces).objects.get(call.namespace)
-    if found is None:
+    stored_object = core.table(namespaces).objects.get(call.namespace)
+    if stored_object is None:
         raise status_errors.not_found(namespaces, call.namespace)
-    if found.is_deleting:
+    if stored_object.is_deleting:
         why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
         refused = status_errors.forbidden(call.resource, call.name, why)
         cause = {"reason": "NamespaceTerminating", "message": f"namespace {call.namespace} is being terminated"}
@@ -29,13 +29,13 @@ def check_namespace(core: ServerState, call: ApiCall) -> None:
 
 
 def check_deletion(call: ApiCall) -> None:
-    """NamespaceLifecycle: some namespaces stay."""
+    """NamespaceLifecycle: some namespaces cannot be deleted."""
     if call.resource.key == ("", "namespaces") and call.name in IMMORTAL:
         raise status_errors.forbidden(call.resource, call.name, "this namespace may not be deleted")
 
 
 def admit(core: ServerState, call: ApiCall, obj: Json) -> None:
-    """Change a new object as the plugins do, in place. What they set has no owner."""
+    """Mutate a new object in place. Fields set by admission plugins have no field manager."""
     disabled = core.settings.disabled_admission
     match call.resource.key:
         case ("", "nodes"):
@@ -49,14 +49,14 @@ def admit(core: ServerState, call: ApiCall, obj: Json) -> None:
 
 
 def _taint_new_node(node: Json) -> None:
-    """TaintNodesByCondition: a new node is not ready until someone has seen that it is."""
+    """TaintNodesByCondition: a new node is tainted as not ready."""
     taints = node["spec"].setdefault("taints", [])
     if not any(taint["key"] == _NOT_READY and taint["effect"] == "NoSchedule" for taint in taints):
         taints.append({"key": _NOT_READY, "effect": "NoSchedule"})
 
 
 def _set_priority(core: ServerState, call: ApiCall, pod: Json) -> None:
-    """Priority: the number, and whether it preempts, from the class that the pod names or the default one."""
+    """Priority: value and preemption policy from the pod's PriorityClass or the default one."""
     spec = pod["spec"]
     name = spec.get("priorityClassName")
     priority, preemption = 0, "PreemptLowerPriority"
@@ -93,7 +93,7 @@ def _find_class(core: ServerState, name: str | None) -> Json | None:
 
 
 def _add_default_tolerations(pod: Json) -> None:
-    """DefaultTolerationSeconds: five minutes on a node that is gone or not ready, unless the pod says otherwise."""
+    """DefaultTolerationSeconds: five minutes on an unreachable or unready node, unless the pod sets others."""
     tolerations = pod["spec"].setdefault("tolerations", [])
     for key in (_NOT_READY, _UNREACHABLE):
         is_said = any(

@@ -21,7 +21,7 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(slots=True)
 class ApiResponse:
-    """What goes back: bytes, or a watch that goes on producing them."""
+    """A response: bytes, or a watch that produces them."""
 
     status: int
     body: bytes = b""
@@ -43,10 +43,10 @@ class ApiCall:
     body: bytes
     now_s: float
     now: str
-    """The same, as objects spell it."""
+    """The same time in the format of API objects."""
     warnings: list[str] = field(default_factory=list)
     render: RenderLine | None = None
-    """How a watch shows objects, where the client does not choose."""
+    """Form of objects in a watch, unless the client negotiates another."""
 
     @property
     def is_dry_run(self) -> bool:
@@ -71,7 +71,7 @@ class ApiCall:
 
     @property
     def manager(self) -> str:
-        """Who writes: as the request says, or else as its user agent says."""
+        """The field manager of the request, or else its user agent."""
         asked = self.query.get("fieldManager", "")
         if len(asked) > _LONGEST_MANAGER:
             errors = [status_errors.field_too_long("fieldManager", _LONGEST_MANAGER)]
@@ -102,7 +102,7 @@ class ApiCall:
 
 
 def parse_document(body: bytes, content_type: str) -> Any:
-    """JSON, or YAML where the client says so."""
+    """Parse JSON, or YAML by content type."""
     is_yaml = content_type in ("application/yaml", "application/apply-patch+yaml")
     if content_type in ("", "application/json") or body[:1] == b"{":
         try:
@@ -130,7 +130,7 @@ def parse_documents(text: str) -> list[Json]:
 
 
 def _with_string_keys(value: Any) -> Any:
-    """YAML has keys of any kind, JSON has text: `on: x` is a key `true`."""
+    """YAML has keys of any type, JSON has strings: `on: x` is a key `true`."""
     if isinstance(value, dict):
         return {_key_text(key): _with_string_keys(item) for key, item in value.items()}
     return [_with_string_keys(item) for item in value] if isinstance(value, list) else value

@@ -20,7 +20,7 @@ from windlass.apiserver.value_types import Json
 
 @dataclass(frozen=True, slots=True)
 class SelectableFields:
-    """What field selectors may ask of a kind, and how an object answers."""
+    """Selectable fields of a kind, and their extraction from an object."""
 
     names: tuple[str, ...]
     extract: Callable[[Json], Mapping[str, str]]
@@ -72,7 +72,7 @@ def _extract_pod(pod: Json) -> Mapping[str, str]:
 
 
 def _fields(*paths: str, is_namespaced: bool = True, missing: str = "", also: tuple[str, ...] = ()) -> SelectableFields:
-    """Fields that selectors see as they stand in the object."""
+    """Selectable fields that are plain paths of the object."""
     split = [(path, tuple(path.split("."))) for path in paths]
 
     def extract(obj: Json) -> Mapping[str, str]:
@@ -205,11 +205,11 @@ BUILTIN_KINDS: tuple[BuiltinKind, ...] = (
          crd_strategy.CrdStrategy, ("crd", "crds"), ("api-extensions",), has_status=True,
          columns=printer_columns.CUSTOM_RESOURCE_DEFINITIONS),
 )  # fmt: skip
-"""What is served from the start. Discovery lists them in this order."""
+"""Built-in kinds, in the order of discovery."""
 
 EVENT_VIEWS: tuple[BuiltinKind, ...] = (
     BuiltinKind(
         "events.k8s.io", "v1", "events", "Event", "events", True, short_names=("ev",), columns=printer_columns.EVENTS
     ),
 )
-"""Other names for what is stored as another kind."""
+"""Views: kinds that are stored as another kind."""

@@ -30,16 +30,16 @@ _QUANTITY_PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 class Mismatch(ValueError):
     """A value that the field at `path` cannot hold."""
 
-    def __init__(self, found: object, go_type: str, complaint: str = "") -> None:
+    def __init__(self, found: object, go_type: str, message: str = "") -> None:
         super().__init__()
-        self.found, self.go_type, self.complaint = found, go_type, complaint
+        self.found, self.go_type, self.message = found, go_type, message
         self.path: list[str] = []
         """Innermost first, as the error travels outwards."""
         self.struct = ""
 
     def __str__(self) -> str:
-        if self.complaint:
-            return self.complaint
+        if self.message:
+            return self.message
         where = ".".join(reversed(self.path))
         return (
             f"json: cannot unmarshal {go_json_kind(self.found)} into Go struct field {self.struct}.{where} "
@@ -48,7 +48,7 @@ class Mismatch(ValueError):
 
 
 def go_json_kind(value: object) -> str:
-    """What Go calls a JSON value that it cannot put somewhere."""
+    """Go's name of the type of a JSON value, for error messages."""
     match value:
         case bool():
             return "bool"
@@ -67,17 +67,17 @@ class TypePart(Protocol):
 
     type: value_types.ValueType
     go_type: str
-    """What Go calls it in complaints."""
+    """Go's name of the type, for error messages."""
 
     def read(self, value: Any, unknown: list[str]) -> Any:
-        """The value as it will be written. Never null itself. Names of unknown fields are added to `unknown`."""
+        """The normalized value, never null. Names of unknown fields are added to `unknown`."""
 
     def zero(self) -> Any:
-        """What is written where nothing was given."""
+        """The value of an absent field that is always written."""
 
 
 class AnyPart:
-    """A value that is passed on as it is."""
+    """A value that is not normalized."""
 
     def __init__(self, type_: value_types.ValueType = value_types.ATOMIC) -> None:
         self.type = type_
@@ -195,7 +195,7 @@ class StructField:
     """Absent unless given."""
     is_omitted_empty: bool
     key_default: str | None = None
-    """What the field counts as where it is a list's key and not given."""
+    """Default of the field if it is an absent key of a list."""
 
     @property
     def is_always_written(self) -> bool:
@@ -203,7 +203,7 @@ class StructField:
 
 
 class StructPart:
-    """Declared fields, and nothing else."""
+    """A struct with declared fields only."""
 
     def __init__(self, name: str, fields: tuple[StructField, ...], is_atomic: bool = False) -> None:
         self.name = name
@@ -243,7 +243,7 @@ class StructPart:
         return {key: part.zero() for key, part in self._always}
 
     def granular(self) -> "StructPart":
-        """The same struct where its fields have owners of their own."""
+        """The same struct with field ownership per field."""
         return StructPart(self.name, self.fields)
 
     def has_key_default(self, name: str) -> bool:

@@ -1,13 +1,14 @@
 """CustomResourceDefinition strategy: one served version, a structural schema, no CEL rules, no conversion.
 
-A definition that asks for more is refused; `narrow_crd` cuts it down to what is served here.
+A definition with more is refused; `narrow_crd` reduces it to the supported part.
 """
 
 import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from windlass.apiserver import builtin_types, object_meta, status_errors, value_types
+from windlass import label_syntax
+from windlass.apiserver import builtin_types, status_errors, value_types
 from windlass.apiserver.strategies import FieldErrors, Strategy
 from windlass.apiserver.value_types import Json
 
@@ -79,7 +80,7 @@ class CrdStrategy(Strategy):
             errors.append(status_errors.field_invalid("metadata.name", obj["metadata"].get("name"), said))
         errors += [
             status_errors.field_invalid("spec.group", spec.get("group"), why)
-            for why in object_meta.check_dns_subdomain(spec.get("group", ""))
+            for why in label_syntax.check_dns_subdomain(spec.get("group", ""))
         ]
         if sum(bool(version.get("storage")) for version in versions) != 1:
             said = "must have exactly one version marked as storage version"
@@ -92,7 +93,7 @@ class CrdStrategy(Strategy):
 
 
 def _refuse_beyond(spec: Json) -> FieldErrors:
-    """Complaints about what the embedded server does not do."""
+    """Errors for features that the embedded server does not have."""
     errors: FieldErrors = []
     served = [version["name"] for version in spec.get("versions") or () if version.get("served")]
     if len(served) > 1:
@@ -123,7 +124,7 @@ def _find_rules(schema: Any, at: str) -> Iterator[str]:
 def narrow_crd(definition: Json, version: str = "") -> Json:
     """The definition with one served version (the stored one, unless named), without CEL rules and conversion.
 
-    For whoever loads a real project's CRDs into the embedded server and knows what is left out.
+    For loading a real project's CRDs into the embedded server; the caller must not rely on the removed parts.
     """
     spec = copy.deepcopy(definition["spec"])
     versions = spec["versions"]

@@ -29,7 +29,7 @@ class CustomResourceStrategy(Strategy):
         self.schema = schema
         self.has_status = has_status
         self._scale = scale
-        # What a schema never speaks of need not be looked for in every object.
+        # Features that the schema does not use are skipped for every object.
         self._defaults, self._embeds = (
             structural_schema.mentions_keyword(schema, word) for word in ("default", structural_schema.EMBEDDED)
         )
@@ -39,11 +39,11 @@ class CustomResourceStrategy(Strategy):
             structural_schema.set_defaults(obj, self.schema)
 
     def coerce_metadata(self, obj: Json) -> list[str]:
-        """Bring metadata into its normal form, in place; paths of unknown fields in it."""
+        """Normalize metadata in place; returns paths of unknown fields."""
         return structural_schema.coerce_embedded_metadata(obj, self.schema, embeds=self._embeds)
 
     def coerce(self, obj: Json) -> list[str]:
-        """Drop what the schema does not know, in place; paths of what was dropped."""
+        """Prune unknown fields in place; returns their paths."""
         unknown = self.coerce_metadata(obj)
         unknown += structural_schema.prune_unknown(obj, self.schema)
         structural_schema.drop_nulls(obj, self.schema)
@@ -103,7 +103,7 @@ def _beside_metadata(obj: Json) -> Json:
 
 
 def _validate_count(obj: Json, path: tuple[str, ...]) -> FieldErrors:
-    """Complaints about what /scale would read at a path."""
+    """Errors in the value that /scale reads at a path."""
     at = "." + ".".join(path)
     value: Any = obj
     for name in path:

@@ -11,24 +11,24 @@ from windlass.kube import time_formats
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-"""Holds a definition until no object of its kind is left."""
+"""Finalizer that keeps a definition until all objects of its kind are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How to delete."""
+    """Options of a deletion."""
 
     grace_s: int | None = None
     policy: str = ""
     orphans: bool | None = None
-    """The old way to say policy: Orphan or Background."""
+    """Deprecated form of the propagation policy: Orphan or Background."""
     uid: str = ""
     version: str = ""
     is_dry_run: bool = False
 
 
 def read_delete_options(call: ApiCall) -> DeleteOptions:
-    """From the body, or else from the query."""
+    """Options from the body, or else from the query."""
     said: Json = call.read_object() if call.body else _from_query(call)
     return parse_delete_options(said or {})
 
@@ -47,7 +47,7 @@ def _from_query(call: ApiCall) -> Json:
 
 
 def parse_delete_options(said: Json) -> DeleteOptions:
-    """Options as a DeleteOptions object spells them. Refused if they contradict each other."""
+    """Parse a DeleteOptions object. StatusError for contradicting options."""
     policy, orphans = said.get("propagationPolicy") or "", said.get("orphanDependents")
     errors = []
     if policy and orphans is not None:
@@ -89,18 +89,20 @@ def handle_delete(core: ServerState, call: ApiCall) -> ApiResponse:
 
 
 def handle_delete_collection(core: ServerState, call: ApiCall) -> ApiResponse:
-    """Delete all objects that a list would show."""
+    """Delete all objects of a list request."""
     options = read_delete_options(call)
     labels = storage.parse_label_query(call.query.get("labelSelector", ""))
     fields = storage.parse_field_query(call.query.get("fieldSelector", ""), call.resource.selectable)
     accepts = storage.make_object_filter("", labels, fields)
-    chosen = [s for s in core.table(call.resource).list_namespace(call.namespace) if accepts is None or accepts(s)]
-    for stored in chosen:
-        one = replace(call, namespace=stored.namespace, name=stored.name)
-        delete_stored(core, one, stored, options)
+    stored_objects = [
+        s for s in core.table(call.resource).list_namespace(call.namespace) if accepts is None or accepts(s)
+    ]
+    for stored in stored_objects:
+        api_call = replace(call, namespace=stored.namespace, name=stored.name)
+        delete_stored(core, api_call, stored, options)
     table = core.table(call.resource)
     head = responses.make_list_head(call.resource, core.store.version)
-    return ApiResponse(200, storage.join_list_body(head, [table.item(stored) for stored in chosen]))
+    return ApiResponse(200, storage.join_list_body(head, [table.item(stored) for stored in stored_objects]))
 
 
 def check_preconditions(call: ApiCall, stored: storage.StoredObject, options: DeleteOptions) -> None:
@@ -118,7 +120,7 @@ def check_preconditions(call: ApiCall, stored: storage.StoredObject, options: De
 def delete_stored(
     core: ServerState, call: ApiCall, stored: storage.StoredObject, options: DeleteOptions
 ) -> tuple[bytes, bool]:
-    """Delete an object as far as that goes now: its bytes, and whether it is gone."""
+    """Delete an object, or mark it as terminating; returns its bytes, and whether it was removed."""
     check_preconditions(call, stored, options)
     if call.resource.key == ("", "namespaces"):
         return _delete_namespace(core, call, stored, options)
@@ -155,12 +157,12 @@ def _remove(
 def _begin_graceful_deletion(
     obj: Json, grace_s: int | None, options: DeleteOptions, call: ApiCall
 ) -> tuple[bool, bool, int]:
-    """Begin a graceful deletion, or shorten one: (graceful, nothing to do, seconds left)."""
+    """Begin or shorten a graceful deletion: (graceful, unchanged, seconds left)."""
     metadata = obj["metadata"]
     if grace_s is None:
         return False, False, 0
     if "deletionTimestamp" not in metadata:
-        metadata["deletionTimestamp"] = time_formats.format_time_cached(call.now_s + grace_s)
+        metadata["deletionTimestamp"] = time_formats.format_time(call.now_s + grace_s)
         metadata["deletionGracePeriodSeconds"] = grace_s
         _count_generation(metadata)
         return True, False, grace_s
@@ -173,13 +175,13 @@ def _begin_graceful_deletion(
     left_s = options.grace_s
     if end_s < call.now_s:
         end_s, left_s = call.now_s, min(left_s, 1)
-    metadata["deletionTimestamp"] = time_formats.format_time_cached(end_s)
+    metadata["deletionTimestamp"] = time_formats.format_time(end_s)
     metadata["deletionGracePeriodSeconds"] = left_s
     return True, False, left_s
 
 
 def _mark_deleted(metadata: Json, call: ApiCall) -> None:
-    """Only finalizers hold the object back."""
+    """Mark an object as deleted that only finalizers keep."""
     if "deletionTimestamp" not in metadata:
         _count_generation(metadata)
         metadata["deletionTimestamp"] = call.now
@@ -194,7 +196,7 @@ def _count_generation(metadata: Json) -> None:
 
 
 def _set_finalizers(metadata: Json, options: DeleteOptions, call: ApiCall) -> None:
-    """What the garbage collector has to do first stands in the finalizers."""
+    """Set the finalizers that the propagation policy requires of the garbage collector."""
     if call.resource.key == ("", "events"):
         return
     before = metadata.get("finalizers") or []
@@ -221,7 +223,7 @@ def _wanted_finalizer(before: list[str], options: DeleteOptions) -> str:
 def _delete_namespace(
     core: ServerState, call: ApiCall, stored: storage.StoredObject, options: DeleteOptions
 ) -> tuple[bytes, bool]:
-    """A namespace terminates first; it goes when its own finalizers are gone."""
+    """A namespace terminates first; it is removed when its spec.finalizers are empty."""
     obj: Any = stored.decode()
     if "deletionTimestamp" not in obj["metadata"]:
         obj["metadata"]["deletionTimestamp"] = call.now

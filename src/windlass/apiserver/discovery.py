@@ -7,11 +7,11 @@ from windlass.apiserver.value_types import Json
 _SCALARS = {"string": "string", "numeric": "integer", "boolean": "boolean"}
 
 _DEEPEST = 24
-"""Levels that are spelled out; the few types that contain themselves end there."""
+"""Levels of nesting in schemas; recursive types end there."""
 
 
 def openapi_schema(resource: Resource) -> Json:
-    """The schema of a kind: as its definition has it, or as its built-in type says."""
+    """The schema of a kind, from its CRD or its built-in type."""
     if not isinstance(resource.strategy, custom_resources.CustomResourceStrategy):
         return _openapi_type(resource.strategy.struct.type)
     schema = dict(resource.strategy.schema)
@@ -119,7 +119,7 @@ def _list_subresource(resource: Resource, name: str) -> Json:
 
 
 def aggregated_discovery(registry: Registry, *, is_core: bool, version: str = "v2") -> Json:
-    """/api or /apis, everything below it at once."""
+    """Aggregated discovery of /api or /apis."""
     grouped: dict[str, list[Json]] = {}
     for (name, served_version), served in registry.versions().items():
         if (name == "") is is_core:

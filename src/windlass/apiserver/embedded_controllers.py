@@ -1,10 +1,10 @@
 """Embedded controllers: garbage collection, namespace deletion, CRD registration, event expiry.
 
-Each is told of every write after it happened and may write itself, as kube-controller-manager.
+Each receives every write after it happened and may write itself, as in kube-controller-manager.
 
-    background    the owner goes, then its dependents
-    foreground    the dependents go first; blocking ones keep the owner
-    orphan        the dependents lose the owner reference, then the owner goes
+    background    the owner is deleted, then its dependents
+    foreground    the dependents are deleted first; blocking ones keep the owner
+    orphan        the dependents lose the owner reference, then the owner is deleted
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ def make_controller_call(core: ServerState, resource: Resource, stored: StoredOb
         _AGENT,
         b"",
         now_s,
-        time_formats.format_time_cached(now_s),
+        time_formats.format_time(now_s),
     )
 
 
@@ -43,7 +43,7 @@ def update_object(
     change: write_handlers.ObjectChange,
     subresource: str = "",
 ) -> None:
-    """Change an object, and note who did."""
+    """Update an object, and track its field manager."""
     call = make_controller_call(core, resource, stored, subresource)
 
     def tracked(live: dict[str, object]) -> dict[str, object]:
@@ -62,7 +62,7 @@ def delete_object(
 
 
 class GarbageCollector:
-    """The garbage collector."""
+    """Deletes objects whose owners are gone, and handles propagation finalizers."""
 
     def __init__(self, core: ServerState) -> None:
         self._core = core
@@ -71,19 +71,19 @@ class GarbageCollector:
         now = event.now
         if event.type == storage.DELETED:
             for table, key in list(self._core.store.dependents.get(now.uid, ())):
-                self._consider(table, key)
+                self._process_dependent(table, key)
             if now.owners:
-                self._tell_owners(now)
+                self._check_owners(now)
             return
         if now.is_deleting:
             self._finish_owner(event.table, now)
         if now.owners and (event.before is None or event.before.owners != now.owners):
-            self._consider(event.table, now.key)
+            self._process_dependent(event.table, now.key)
 
     # ── Dependents ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _consider(self, table: storage.ResourceTable, key: str) -> None:
-        """Does anyone still own this object?"""
+    def _process_dependent(self, table: storage.ResourceTable, key: str) -> None:
+        """Delete this object, or drop references, if owners are gone."""
         stored, resource = table.objects.get(key), self._core.registry.find_table(table)
         if stored is None or resource is None:
             return
@@ -107,17 +107,17 @@ class GarbageCollector:
         delete_object(self._core, resource, stored, delete_handlers.DeleteOptions(policy=policy))
 
     def _classify(self, obj: Json, owners: list[Json]) -> tuple[list[Json], list[Json], list[Json]] | None:
-        """Owners that are there, that are gone, and that wait for their dependents; None if one cannot be judged."""
+        """Owners that exist, that are absent, and that wait for dependents; None if one cannot be resolved."""
         solid, gone, waiting = [], [], []
         namespace = obj["metadata"].get("namespace", "")
         for owner in owners:
             resource = self._core.registry.find_kind(owner["apiVersion"], owner["kind"])
             if resource is None or (resource.is_namespaced and not namespace):
                 return None
-            found = self._core.find(resource, namespace if resource.is_namespaced else "", owner["name"])
-            if found is None or found.uid != owner["uid"]:
+            stored_object = self._core.find(resource, namespace if resource.is_namespaced else "", owner["name"])
+            if stored_object is None or stored_object.uid != owner["uid"]:
                 gone.append(owner)
-            elif found.is_deleting and _has_finalizer(found, object_meta.FOREGROUND):
+            elif stored_object.is_deleting and _has_finalizer(stored_object, object_meta.FOREGROUND):
                 waiting.append(owner)
             else:
                 solid.append(owner)
@@ -136,16 +136,18 @@ class GarbageCollector:
 
     # ── Owners ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _tell_owners(self, dependent: StoredObject) -> None:
-        """An owner may have waited for this one to go."""
+    def _check_owners(self, dependent: StoredObject) -> None:
+        """Check owners that waited for this dependent's deletion."""
         obj = dependent.decode()
         for owner in obj["metadata"].get("ownerReferences") or ():
             resource = self._core.registry.find_kind(owner["apiVersion"], owner["kind"])
             if resource is None:
                 continue
-            found = self._core.find(resource, dependent.namespace if resource.is_namespaced else "", owner["name"])
-            if found is not None and found.uid == owner["uid"] and found.is_deleting:
-                self._finish_owner(self._core.table(resource), found)
+            stored_object = self._core.find(
+                resource, dependent.namespace if resource.is_namespaced else "", owner["name"]
+            )
+            if stored_object is not None and stored_object.uid == owner["uid"] and stored_object.is_deleting:
+                self._finish_owner(self._core.table(resource), stored_object)
 
     def _finish_owner(self, table: storage.ResourceTable, owner: StoredObject) -> None:
         resource = self._core.registry.find_table(table)
@@ -157,7 +159,7 @@ class GarbageCollector:
             self._drop_finalizer(resource, owner.key, object_meta.ORPHAN)
         elif object_meta.FOREGROUND in finalizers:
             for dependent_table, key in list(self._core.store.dependents.get(owner.uid, ())):
-                self._consider(dependent_table, key)
+                self._process_dependent(dependent_table, key)
             if not self._is_blocked(owner):
                 self._drop_finalizer(resource, owner.key, object_meta.FOREGROUND)
 
@@ -200,7 +202,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class NamespaceController:
-    """Empties a namespace that is being deleted, then lets it go."""
+    """Deletes all objects of a terminating namespace, then removes its finalizer."""
 
     def __init__(self, core: ServerState) -> None:
         self._core = core
@@ -214,9 +216,9 @@ class NamespaceController:
             elif event.now.is_deleting and event.now.name not in self._terminating:
                 self._terminating.add(event.now.name)
                 self._empty(event.now.name)
-                self._let_go(event.now.name)
+                self._remove_finalizer(event.now.name)
         elif self._terminating and event.type == storage.DELETED and event.now.namespace in self._terminating:
-            self._let_go(event.now.namespace)
+            self._remove_finalizer(event.now.namespace)
 
     def _empty(self, namespace: str) -> None:
         for resource in list(self._core.registry):
@@ -224,7 +226,7 @@ class NamespaceController:
                 for stored in list(self._core.table(resource).list_namespace(namespace)):
                     delete_object(self._core, resource, stored, delete_handlers.DeleteOptions(policy="Background"))
 
-    def _let_go(self, namespace: str) -> None:
+    def _remove_finalizer(self, namespace: str) -> None:
         for resource in self._core.registry:
             if resource.is_namespaced and namespace in self._core.table(resource).namespaces:
                 return
@@ -241,7 +243,7 @@ class NamespaceController:
 
 
 class CrdController:
-    """Serves the kinds that are defined, and removes their objects before the definition goes."""
+    """Serves the kinds of CRDs, and deletes their objects before a CRD is removed."""
 
     def __init__(self, core: ServerState) -> None:
         self._core = core
@@ -307,7 +309,7 @@ def _without_cleanup(live: Json) -> Json:
 
 
 class EventExpiry:
-    """Events go an hour after they were last written."""
+    """Deletes events one hour after their last write."""
 
     def __init__(self, core: ServerState) -> None:
         self._core = core

@@ -1,7 +1,7 @@
 """Uses of the embedded server: an in-process transport, HTTP on a socket, and restoring objects of another server.
 
-In process, nothing is copied or sent over a wire. On a socket it serves plain HTTP on loopback, for kubectl and any
-other client. Restored objects keep their status, uid and age.
+The in-process transport copies nothing. The socket serves plain HTTP on loopback, for kubectl and other clients.
+Restored objects keep their status, uid and age.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from windlass.apiserver.value_types import Json
 from windlass.kube import transport
 
 _LAST_BOOKMARK_S = 2.0
-"""Before its end a watch tells its client once more how far it has seen."""
+"""Time before the end of a watch at which a last bookmark is sent."""
 
 _TURN = 16
-"""Requests after which others get their turn: a client that never waits would keep watchers from ever reading."""
+"""Requests between two yields to the event loop: a client that never waits would starve watchers."""
 
 
 class InProcessTransport:
-    """Carries requests to an embedded server."""
+    """Client transport to an embedded server."""
 
     def __init__(self, served: server.Server, clock_: clock.Clock) -> None:
         self._server = served
@@ -45,7 +45,7 @@ class InProcessTransport:
 
 
 class _BufferedBody:
-    """A body that is there already."""
+    """A response body in memory."""
 
     __slots__ = ("_body",)
 
@@ -66,7 +66,7 @@ class _BufferedBody:
 
 
 async def stream_watch(served: server.Server, watched: watch.Watch, clock_: clock.Clock) -> AsyncGenerator[bytes, None]:
-    """The bytes of a watch as they come, bookmarks among them, until its time is over."""
+    """The bytes of a watch, including bookmarks, until its timeout."""
     is_there = asyncio.Event()
     watched.notify = is_there.set
     timer = asyncio.create_task(_send_bookmarks(served, watched, clock_))
@@ -113,7 +113,7 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it listens; known once it does."""
+        """The URL, once the server listens."""
         host, port = self._runner.addresses[0][:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -134,13 +134,13 @@ class HttpServer:
         await self.close()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        answer = await self._answer(request)
+        answer = await self._respond(request)
         if answer.watch is not None:
             return await self._stream(request, answer)
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
 
-    async def _answer(self, request: web.Request) -> ApiResponse:
-        """The server's answer, or a Status: a client never sees a page of HTML or a cut connection."""
+    async def _respond(self, request: web.Request) -> ApiResponse:
+        """The server's response. Unexpected errors become a Status instead of an HTML page or a closed connection."""
         try:
             return self._server.handle(await _read_request(request))
         except web.HTTPRequestEntityTooLarge:
@@ -160,7 +160,7 @@ class HttpServer:
             async for chunk in stream:
                 await response.write(chunk)
         except ConnectionError:
-            pass  # the client has gone; so does its watch
+            pass  # the client has disconnected: end its watch
         finally:
             await stream.aclose()
         return response
@@ -173,15 +173,15 @@ async def _read_request(request: web.Request) -> transport.Request:
 
 
 _FIRST = ("CustomResourceDefinition", "Namespace", "PriorityClass")
-"""Kinds without which others are refused, in order."""
+"""Kinds that others depend on, in order of creation."""
 
 _KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
-"""Metadata that a server sets for itself, and that clients may refer to."""
+"""Metadata that a server sets, and that other objects may refer to."""
 
 _DROPPED = ("resourceVersion", "managedFields", "generation", "selfLink")
 
 _PRIORITY = ("priority", "priorityClassName", "preemptionPolicy")
-"""Of a pod: whether or not its PriorityClass is among the objects."""
+"""Fields of a pod that are restored even if its PriorityClass is not among the objects."""
 
 
 class UnusableObject(Exception):
@@ -189,11 +189,11 @@ class UnusableObject(Exception):
 
 
 def restore_objects(served: server.Server, objects: Iterable[Any]) -> int:
-    """Create objects, kinds and namespaces before what needs them, and return how many. Unusable at the first refusal.
+    """Create objects, CRDs and namespaces first, and return their number. UnusableObject for the first refusal.
 
-    Lists are taken apart. An owner that is not among them counts as alive: nothing is collected because of it.
+    Lists are flattened. An owner that is not among the objects counts as alive: no object is collected because of it.
     """
-    found = [_check_object(each) for each in _flatten_lists(objects)]
+    found = [_check_object(item) for item in _flatten_lists(objects)]
     found.sort(key=lambda obj: _FIRST.index(obj["kind"]) if obj["kind"] in _FIRST else len(_FIRST))
     with served.without_garbage_collection():
         for obj in found:
@@ -207,17 +207,17 @@ def restore_objects(served: server.Server, objects: Iterable[Any]) -> int:
 
 
 def _flatten_lists(objects: Iterable[Any]) -> Iterable[Any]:
-    for each in objects:
-        items = each.get("items") if isinstance(each, dict) else None
-        if isinstance(items, list) and str(each.get("kind", "")).endswith("List"):
-            named = {"apiVersion": each.get("apiVersion"), "kind": each["kind"].removesuffix("List")}
+    for entry in objects:
+        items = entry.get("items") if isinstance(entry, dict) else None
+        if isinstance(items, list) and str(entry.get("kind", "")).endswith("List"):
+            named = {"apiVersion": entry.get("apiVersion"), "kind": entry["kind"].removesuffix("List")}
             yield from ({**named, **item} if isinstance(item, dict) else item for item in items)
         else:
-            yield each
+            yield entry
 
 
 def _check_object(obj: Any) -> Json:
-    """An object that says what it is and what it is called."""
+    """Check that an object has apiVersion, kind and name."""
     if not isinstance(obj, dict) or not all(isinstance(obj.get(key), str) for key in ("apiVersion", "kind")):
         raise UnusableObject(f"found {_shorten_value(obj)}, expected an object with apiVersion and kind")
     metadata = obj.get("metadata")
@@ -277,7 +277,7 @@ def _set_status(served: server.Server, created: Json, wanted: Json) -> Json:
 
 
 def _overwrite(served: server.Server, created: Json, metadata: Json, spec: Json) -> None:
-    """Write past the server's own rules what only the server may say."""
+    """Overwrite fields that only the server may set."""
     obj = {**created, "metadata": {**created["metadata"], **metadata}}
     if spec:
         obj["spec"] = {**created["spec"], **spec}

@@ -1,7 +1,7 @@
-"""Field management: what an update takes from other managers, and what an apply merges, takes and removes.
+"""Field management: ownership after an update, and the merge and pruning of server-side apply.
 
 An apply merges the applied configuration into the live object, then prunes fields that its manager applied last time
-and that have no owner now. List items keep the live order unless the configuration orders them.
+and that have no manager now. List items keep the live order unless the configuration orders them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -53,7 +53,7 @@ def _merge_lists(live: Any, applied: Any, shape: value_types.ListType) -> Any:
 
 
 class _Interleaving:
-    """Two lists taken together: walks both, live items in their place, applied ones in theirs."""
+    """Merge of two lists: live items keep their order, applied items theirs."""
 
     def __init__(self, left: list[Any], right: list[Any], shape: value_types.ListType) -> None:
         self._shape = shape
@@ -62,7 +62,7 @@ class _Interleaving:
         self._right_elements = [field_sets.item_element(shape, item) for item in right]
         self._live: dict[str, Any] = {}
         for element, item in zip(self._left_elements, left, strict=True):
-            # Several live items of one key are not merged with anything.
+            # Duplicate live items of one key are not merged.
             self._live[element] = None if element in self._live else item
         self._applied = dict(zip(self._right_elements, right, strict=True))
         self._shared = [element for element in self._right_elements if element in self._live]
@@ -111,7 +111,7 @@ Fields = field_sets.Fields
 
 
 def remove_fields(value: Any, fields: Fields, type_: value_types.ValueType) -> Any:
-    """The value without the members of the set. A container that loses everything becomes null."""
+    """The value without the fields of the set. A container that becomes empty is null."""
     if isinstance(value, dict) and type_.map is not None:
         return _remove_from_map(value, fields, type_.map)
     if isinstance(value, list) and type_.list is not None:
@@ -148,9 +148,9 @@ def _remove_from_list(items: list[Any], fields: Fields, shape: value_types.ListT
 def prune_unowned(
     merged: value_types.Json, last: Fields, owned: Fields, type_: value_types.ValueType
 ) -> value_types.Json:
-    """The merged object without what its manager applied `last` time and nobody owns any more.
+    """The merged object without fields that its manager applied `last` time and that no manager owns now.
 
-    `owned` is what all managers own now, the applying one with its new configuration.
+    `owned` are the fields of all managers, including the applier's new configuration.
     """
     if not last:
         return merged
@@ -165,7 +165,7 @@ def prune_unowned(
     without_last = remove_fields(merged, named(last), type_) or {}
     dispensable = field_sets.difference_of(everything, field_sets.union_of(of(without_last), named(owned)))
     with_owned = remove_fields(merged, dispensable, type_) or {}
-    # Of what goes by then, only what the manager itself owned may go.
+    # Only fields that the applier itself owned are removed.
     gone = field_sets.difference_of(everything, of(with_owned))
     return remove_fields(merged, field_sets.intersection_of(gone, named(last)), type_) or {}
 
@@ -205,7 +205,7 @@ _NEVER_OWNED: Fields = {
 
 
 class ApplyConflict(Exception):
-    """An apply would change fields of other managers. Carries each with its path."""
+    """An apply would change fields of other managers; holds each manager with the path."""
 
     def __init__(self, found: list[tuple[field_sets.ManagerIdentity, tuple[str, ...]]]) -> None:
         super().__init__(f"{len(found)} conflicts")
@@ -220,18 +220,18 @@ class FieldManager:
     api_version: str
     subresource: str = ""
     ignored: Fields = field(default_factory=dict)
-    """What this endpoint cannot change, whatever is sent: never owned through it."""
+    """Fields that this endpoint cannot change, and that are never owned through it."""
     zero: value_types.Json = field(default_factory=dict)
     """The object before it exists."""
     _remembered: dict[tuple[str, bytes], Fields] = field(default_factory=dict)
-    """What the parts of objects created lately own: objects made from one template share most of theirs."""
+    """Cache of field sets of recently created objects: objects of one template share most parts."""
 
     def update(
         self, live: value_types.Json, new: value_types.Json, owners: Managers, manager: str, now: str
     ) -> Managers:
-        """The managers after someone has written `new` over `live`. Neither carries managedFields.
+        """The managers after an update of `live` to `new`. Neither has managedFields.
 
-        An object that nobody manages stays so, unless it is being created.
+        An object without managers stays without, unless it is being created.
         """
         if not owners:
             if live is self.zero:
@@ -245,7 +245,7 @@ class FieldManager:
     ) -> Managers:
         changed = typed_values.compare_values(live, new, self.type).without(self.ignored)
         written = field_sets.union_of(changed.modified, changed.added)
-        left = self._yield_to(owners, written, changed.removed)
+        left = self._release_fields(owners, written, changed.removed)
         mine = field_sets.difference_of(field_sets.subtract_trees(written, self.ignored), _NEVER_OWNED)
         if mine:
             identity = field_sets.ManagerIdentity.of(manager, field_sets.UPDATE, self.subresource, self.api_version)
@@ -255,7 +255,7 @@ class FieldManager:
         return left
 
     def _create(self, new: value_types.Json, manager: str, now: str) -> Managers:
-        """Whoever creates an object owns all of it. The same as `_take` from nothing, part by part and remembered."""
+        """The creator of an object owns all of it. As `_take` from an empty object, but cached by part."""
         mine: Fields = {}
         for name, value in new.items():
             if name in _TYPE_META or f"f:{name}" in self.ignored:
@@ -290,8 +290,8 @@ class FieldManager:
         changed = typed_values.compare_values(before, {name: value}, self.type).without(self.ignored)
         return field_sets.union_of(changed.modified, changed.added)
 
-    def _yield_to(self, owners: Managers, written: Fields, removed: Fields) -> Managers:
-        """The other managers without what was written over or removed. Those of unknown versions go."""
+    def _release_fields(self, owners: Managers, written: Fields, removed: Fields) -> Managers:
+        """The other managers without changed and removed fields. Managers of unknown versions are dropped."""
         left: Managers = {}
         for identity, entry in owners.items():
             if entry.api_version != self.api_version:
@@ -315,9 +315,9 @@ class FieldManager:
         *,
         force: bool,
     ) -> tuple[value_types.Json | None, Managers]:
-        """The object after a manager has applied its configuration, or None if nothing changed; and the managers.
+        """The object after a server-side apply, or None if unchanged; and the managers.
 
-        Raises `check.Untyped` if the configuration is not of the type, `Conflict` if it would take fields by force.
+        Raises `TypeMismatch` if the configuration is not of the type, `ApplyConflict` for others' fields without force.
         """
         typed_values.check_typed(applied, self.type)
         if not owners:
@@ -328,19 +328,21 @@ class FieldManager:
         others = {who: entry for who, entry in owners.items() if who != identity}
         merged = merge_applied(live, applied, self.type)
         mine = field_sets.difference_of(configured, _NEVER_OWNED)
-        if last is not None and last.fields != mine:  # whoever applies the same fields again gives none up
+        if last is not None and last.fields != mine:  # applying the same fields again changes no ownership
             owned = configured
             for entry in others.values():
                 owned = field_sets.union_of(owned, entry.fields)
             merged = prune_unowned(merged, last.fields, owned, self.type)
-        left = self._settle(live, merged, others, force=force)
+        left = self._resolve_conflicts(live, merged, others, force=force)
         is_changed = merged != live
         if mine:
             time = now if is_changed else (last.time if last else None)
             left[identity] = field_sets.ManagerEntry(mine, self.api_version, time)
         return (merged if is_changed else None), left
 
-    def _settle(self, live: value_types.Json, merged: value_types.Json, others: Managers, *, force: bool) -> Managers:
+    def _resolve_conflicts(
+        self, live: value_types.Json, merged: value_types.Json, others: Managers, *, force: bool
+    ) -> Managers:
         changed = typed_values.compare_values(live, merged, self.type).without(self.ignored)
         written = field_sets.union_of(changed.modified, changed.added)
         if not force:
@@ -351,11 +353,11 @@ class FieldManager:
             ]
             if found:
                 raise ApplyConflict(found)
-        return self._yield_to(others, written, changed.removed)
+        return self._release_fields(others, written, changed.removed)
 
 
 def _cap_updaters(owners: Managers) -> Managers:
-    """At most so many updaters: the oldest share one entry of their version."""
+    """Limit the number of updaters: the oldest of a version share one entry."""
     updaters = [who for who in owners if who.operation == field_sets.UPDATE]
     if len(updaters) <= MAX_UPDATERS:
         return owners

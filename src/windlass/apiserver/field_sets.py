@@ -25,7 +25,7 @@ def is_member(node: Fields) -> bool:
 
 
 def compose_node(node_is_member: bool, children: Fields) -> Fields | None:
-    """A node from its membership and its children; None if there is nothing in it."""
+    """A node from its membership and its children; None if it is empty."""
     if not children:
         return {} if node_is_member else None
     return {SELF: {}, **children} if node_is_member else children
@@ -41,27 +41,27 @@ def union_of(left: Fields, right: Fields) -> Fields:
         return left or right
     joined = dict(left)
     for key, node in right.items():
-        mine = joined.get(key)
-        joined[key] = node if mine is None else _join_nodes(mine, node)
+        before = joined.get(key)
+        joined[key] = node if before is None else _join_nodes(before, node)
     return joined
 
 
-def _join_nodes(mine: Fields, other: Fields) -> Fields:
-    if mine is other or not other:
-        return mine if is_member(mine) else {SELF: {}, **mine}
-    if not mine:
-        return other if SELF in other else {SELF: {}, **other}
-    return union_of(mine, other)
+def _join_nodes(left: Fields, right: Fields) -> Fields:
+    if left is right or not right:
+        return left if is_member(left) else {SELF: {}, **left}
+    if not left:
+        return right if SELF in right else {SELF: {}, **right}
+    return union_of(left, right)
 
 
 def difference_of(left: Fields, right: Fields) -> Fields:
     """Members of the left set that are not members of the right one. Children of a removed member stay."""
-    return _select_members(left, right, lambda mine, other: mine and not other, keep_unmatched=True)
+    return _select_members(left, right, lambda in_left, in_right: in_left and not in_right, keep_unmatched=True)
 
 
 def intersection_of(left: Fields, right: Fields) -> Fields:
     """Members of both."""
-    return _select_members(left, right, lambda mine, other: mine and other, keep_unmatched=False)
+    return _select_members(left, right, lambda in_left, in_right: in_left and in_right, keep_unmatched=False)
 
 
 def _select_members(
@@ -132,7 +132,7 @@ def with_named_fields(fields: Fields, type_: value_types.ValueType | None) -> Fi
 
 
 def _child_type(type_: value_types.ValueType, key: str) -> tuple[value_types.ValueType | None, bool]:
-    """The type below a path element, and whether the element is a declared field."""
+    """The type of a path element's value, and whether the element is a declared field."""
     if key.startswith("f:") and type_.map is not None:
         name = key[2:]
         return type_.map.field(name), name in type_.map.fields
@@ -152,7 +152,7 @@ def field_paths(fields: Fields, before: tuple[str, ...] = ()) -> Iterator[tuple[
 
 
 def format_field_path(path: tuple[str, ...]) -> str:
-    """A path for people: `.spec.ports[port=80,protocol="TCP"].nodePort`."""
+    """A readable path: `.spec.ports[port=80,protocol="TCP"].nodePort`."""
     return "".join(_format_element(element) for element in path)
 
 
@@ -201,7 +201,7 @@ UPDATE = "Update"
 
 @dataclass(frozen=True, slots=True, order=True)
 class ManagerIdentity:
-    """Whose entry it is. An applier has one entry whatever the version; an updater one for each."""
+    """The key of an entry. An applier has one entry for all versions, an updater one for each."""
 
     manager: str
     operation: str
@@ -216,7 +216,7 @@ class ManagerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ManagerEntry:
-    """What one manager owns, in which version, and since when."""
+    """The fields of one manager, with version and time."""
 
     fields: Fields
     api_version: str
@@ -234,7 +234,7 @@ class MalformedManagers(ValueError):
 
 
 def read_managers(entries: Iterable[Any] | None) -> Managers:
-    """The managers that an object's managedFields tell of."""
+    """Parse an object's managedFields."""
     managers: Managers = {}
     for i, entry in enumerate(entries or ()):
         operation, api_version = entry.get("operation"), entry.get("apiVersion", "")
@@ -257,7 +257,7 @@ def read_managers(entries: Iterable[Any] | None) -> Managers:
 
 
 def write_managers(managers: Managers) -> list[dict[str, Any]]:
-    """ManagedFields as objects carry them, in the server's order."""
+    """Format managedFields in the server's order."""
     ordered = sorted(managers.items(), key=lambda item: _entry_order(*item))
     return [_write_entry(identity, entry) for identity, entry in ordered]
 

@@ -47,7 +47,7 @@ class _ContinueToken(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """What a list request asks for."""
+    """Parameters of a list request."""
 
     limit: int = 0
     token: str = ""
@@ -56,24 +56,24 @@ class ListRequest:
 
 
 class ListPager:
-    """Answers lists, and remembers the versions that pages of unfinished lists need."""
+    """Serves lists, and keeps the versions that continue tokens refer to."""
 
     def __init__(self, store: storage.ObjectStore) -> None:
         self._store = store
         self._snapshots: OrderedDict[tuple[int, int], tuple[list[str], dict[str, storage.StoredObject]]] = OrderedDict()
 
     def list_page(
-        self, table: storage.ResourceTable, namespace: str, accepts: storage.ObjectFilter | None, wish: ListRequest
+        self, table: storage.ResourceTable, namespace: str, accepts: storage.ObjectFilter | None, request: ListRequest
     ) -> ListPage:
-        _check_list_request(wish)
-        if wish.token:
-            return self._go_on(table, namespace, accepts, wish)
-        version = parse_version(wish.version)
+        _check_list_request(request)
+        if request.token:
+            return self._continue_list(table, namespace, accepts, request)
+        version = parse_version(request.version)
         if version > self._store.version:
             raise status_errors.too_large_resource_version(version, self._store.version)
-        is_exact = wish.match == "Exact" or (not wish.match and wish.limit > 0 and version > 0)
-        # A list from any version is answered whole: the real one's cache does not cut it.
-        limit = 0 if wish.version == "0" else wish.limit
+        is_exact = request.match == "Exact" or (not request.match and request.limit > 0 and version > 0)
+        # resourceVersion=0 returns the whole list: kube-apiserver's cache does not page.
+        limit = 0 if request.version == "0" else request.limit
         if is_exact:
             if version < table.floor:
                 raise status_errors.expired(_LIST_TOO_OLD)
@@ -83,16 +83,16 @@ class ListPager:
         items = [stored for stored in table.list_namespace(namespace) if accepts is None or accepts(stored)]
         return ListPage(items, self._store.version)
 
-    def _go_on(
-        self, table: storage.ResourceTable, namespace: str, accepts: storage.ObjectFilter | None, wish: ListRequest
+    def _continue_list(
+        self, table: storage.ResourceTable, namespace: str, accepts: storage.ObjectFilter | None, request: ListRequest
     ) -> ListPage:
-        token = _read_token(wish.token)
+        token = _read_token(request.token)
         if token.rv == _INCONSISTENT:
-            return self._cut_at(table, namespace, accepts, wish.limit, self._store.version, token.start)
+            return self._cut_at(table, namespace, accepts, request.limit, self._store.version, token.start)
         if token.rv < table.floor:
             anew = _write_token(_INCONSISTENT, token.start)
             raise status_errors.expired(_PAGE_TOO_OLD, anew)
-        return self._cut_at(table, namespace, accepts, wish.limit, token.rv, token.start)
+        return self._cut_at(table, namespace, accepts, request.limit, token.rv, token.start)
 
     def _cut_at(
         self,
@@ -135,29 +135,29 @@ class ListPager:
         return found
 
 
-def _check_list_request(wish: ListRequest) -> None:
+def _check_list_request(request: ListRequest) -> None:
     errors = []
-    if wish.match:
-        if not wish.version:
+    if request.match:
+        if not request.version:
             why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
             errors.append(status_errors.field_forbidden("resourceVersionMatch", why))
-        if wish.token:
+        if request.token:
             why = "resourceVersionMatch is forbidden when continue is provided"
             errors.append(status_errors.field_forbidden("resourceVersionMatch", why))
-        if wish.match not in ("Exact", "NotOlderThan"):
+        if request.match not in ("Exact", "NotOlderThan"):
             supported = ("Exact", "NotOlderThan", "")
-            errors.append(status_errors.field_not_supported("resourceVersionMatch", wish.match, supported))
-        if wish.match == "Exact" and wish.version == "0":
+            errors.append(status_errors.field_not_supported("resourceVersionMatch", request.match, supported))
+        if request.match == "Exact" and request.version == "0":
             why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             errors.append(status_errors.field_forbidden("resourceVersionMatch", why))
     if errors:
         raise status_errors.invalid_kind("ListOptions", "meta.k8s.io", "", errors)
-    if wish.token and wish.version not in ("", "0"):
+    if request.token and request.version not in ("", "0"):
         raise status_errors.bad_request("specifying resource version is not allowed when using continue")
 
 
 def parse_version(version: str) -> int:
-    """A resourceVersion of a request; zero if there is none."""
+    """Parse a resourceVersion; 0 if empty."""
     if not version.isdigit() and version:
         why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
         raise status_errors.bad_request(f'resourceVersion: Invalid value: "{version}": {why}')
@@ -197,13 +197,13 @@ def list_objects(core: ServerState, call: ApiCall, pager: ListPager) -> ApiRespo
         error = status_errors.field_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
         raise status_errors.invalid_kind("ListOptions", "meta.k8s.io", "", [error])
     query = call.query
-    wish = ListRequest(
+    request = ListRequest(
         _read_limit(query.get("limit", "")),
         query.get("continue", ""),
         query.get("resourceVersion", ""),
         query.get("resourceVersionMatch", ""),
     )
-    page = pager.list_page(core.table(call.resource), call.namespace, _make_filter(call, is_within=True), wish)
+    page = pager.list_page(core.table(call.resource), call.namespace, _make_filter(call, is_within=True), request)
     head = responses.make_list_head(call.resource, page.version, page.next_page, page.remaining)
     return responses.list_response(core, call, head, page.items)
 
@@ -231,7 +231,7 @@ def is_watch(call: ApiCall) -> bool:
 
 
 def start_watch(core: ServerState, call: ApiCall) -> ApiResponse:
-    """A watch from a version; from now, after all there is, if none is given."""
+    """A watch from a version; without one, from the current state with initial events."""
     query = call.query
     version_text = query.get("resourceVersion", "")
     initial = _wants_initial_events(call, version_text)

@@ -1,98 +1,18 @@
-"""ObjectMeta: fields that the server sets, keeps or refuses, and the syntax of names, labels and keys.
+"""ObjectMeta: fields that the server sets, keeps or rejects.
 
 Messages are those of kube-apiserver.
 """
 
-import functools
 import random
-import re
 from collections.abc import Callable
 from typing import Any
 
+from windlass import label_syntax
 from windlass.apiserver import status_errors
 from windlass.apiserver.value_types import Json
 
-_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-
-_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
-
-_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-
-_VALUE = f"({_KEY})?"
-
-_IS_LABEL = re.compile(_DNS_LABEL)
-
-_IS_SUBDOMAIN = re.compile(_SUBDOMAIN)
-
-_IS_KEY = re.compile(_KEY)
-
-_IS_VALUE = re.compile(_VALUE)
-
-_BETWEEN = "and must start and end with an alphanumeric character"
-
 NameCheck = Callable[[str], tuple[str, ...]]
-"""Complaints about a name; none if it will do."""
-
-
-def _regex_error(said: str, pattern: str, *examples: str) -> str:
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{said} (e.g. {shown}regex used for validation is '{pattern}')"
-
-
-@functools.lru_cache(maxsize=4096)
-def check_dns_label(name: str) -> tuple[str, ...]:
-    """A lower-case RFC 1123 label: a namespace, a container."""
-    complaints = ["must be no more than 63 bytes"] if len(name) > 63 else []
-    if not _IS_LABEL.fullmatch(name):
-        if _IS_SUBDOMAIN.fullmatch(name):
-            complaints.append("must not contain dots")
-        else:
-            said = f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_BETWEEN}"
-            complaints.append(_regex_error(said, _DNS_LABEL, "my-name", "123-abc"))
-    return tuple(complaints)
-
-
-@functools.lru_cache(maxsize=4096)
-def check_dns_subdomain(name: str) -> tuple[str, ...]:
-    """A lower-case RFC 1123 subdomain: what most objects are called."""
-    complaints = ["must be no more than 253 bytes"] if len(name) > 253 else []
-    if not _IS_SUBDOMAIN.fullmatch(name):
-        said = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-        complaints.append(_regex_error(said + _BETWEEN, _SUBDOMAIN, "example.com"))
-    return tuple(complaints)
-
-
-@functools.lru_cache(maxsize=4096)
-def check_qualified_name(key: str) -> tuple[str, ...]:
-    """A label's, annotation's or taint's key: a name, with or without a domain in front."""
-    prefix, slash, name = key.rpartition("/")
-    said = f"must consist of alphanumeric characters, '-', '_' or '.', {_BETWEEN}"
-    spelled = _regex_error(said, _KEY, "MyName", "my.name", "123-abc")
-    if "/" in prefix:
-        aside = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return (f"a valid label key {spelled}{aside}",)
-    complaints = []
-    if slash:
-        found = check_dns_subdomain(prefix) if prefix else ("must be non-empty",)
-        complaints += [f"prefix part {complaint}" for complaint in found]
-    if not name:
-        complaints.append("name part must be non-empty")
-    elif len(name) > 63:
-        complaints.append("name part must be no more than 63 bytes")
-    if not _IS_KEY.fullmatch(name):
-        complaints.append(f"name part {spelled}")
-    return tuple(complaints)
-
-
-@functools.lru_cache(maxsize=4096)
-def check_label_value(value: str) -> tuple[str, ...]:
-    """A label's value."""
-    complaints = ["must be no more than 63 bytes"] if len(value) > 63 else []
-    if not _IS_VALUE.fullmatch(value):
-        said = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-        complaints.append(_regex_error(said + _BETWEEN, _VALUE, "MyValue", "my_value", "12345"))
-    return tuple(complaints)
-
+"""Errors in a name; empty if it is valid."""
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
@@ -108,16 +28,16 @@ _SERVER_OWNED_FIELDS = ("creationTimestamp", "uid", "deletionTimestamp", "deleti
 
 
 def wipe_server_fields(metadata: Json) -> None:
-    """Drop what a client may not say about a new object."""
+    """Drop fields that a client may not set in a new object."""
     for name in _SERVER_OWNED_FIELDS:
         metadata.pop(name, None)
 
 
 def fill_object_meta(metadata: Json, now: str, chance: random.Random) -> None:
-    """What a new object gets from the server."""
+    """Set the server's fields of a new object."""
     metadata["creationTimestamp"] = now
     digits = f"{chance.getrandbits(122):031x}"
-    # Random but for the two digits that say so: version 4, variant 1.
+    # UUID of version 4, variant 1: all other digits are random.
     variant = "89ab"[int(digits[15], 16) & 3]
     metadata["uid"] = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-{variant}{digits[16:19]}-{digits[19:]}"
 
@@ -127,7 +47,7 @@ def generate_name(base: str, chance: random.Random) -> str:
 
 
 def match_namespace(metadata: Json, namespace: str) -> None:
-    """The object is in the request's namespace, whether it says so or not."""
+    """Set the request's namespace, or refuse a different one."""
     said = metadata.get("namespace", "")
     if said == namespace:
         return
@@ -141,7 +61,7 @@ def match_namespace(metadata: Json, namespace: str) -> None:
 
 
 def carry_over_immutable(metadata: Json, old: Json) -> None:
-    """What an update cannot change, whatever it says."""
+    """Restore fields that an update cannot change."""
     _set_or_drop(metadata, "generation", old.get("generation"))
     if not metadata.get("uid"):
         metadata["uid"] = old["uid"]
@@ -162,7 +82,7 @@ def _set_or_drop(metadata: Json, name: str, value: Any) -> None:
 def validate_object_meta(
     metadata: Json, *, is_namespaced: bool, check_name: NameCheck
 ) -> list[status_errors.FieldError]:
-    """Complaints about a new object's metadata."""
+    """Errors in a new object's metadata."""
     errors: list[status_errors.FieldError] = []
     if base := metadata.get("generateName"):
         errors += [
@@ -178,13 +98,14 @@ def validate_object_meta(
         errors.append(status_errors.field_required("metadata.namespace"))
     elif is_namespaced:
         errors += [
-            status_errors.field_invalid("metadata.namespace", namespace, why) for why in check_dns_label(namespace)
+            status_errors.field_invalid("metadata.namespace", namespace, why)
+            for why in label_syntax.check_dns_label(namespace)
         ]
     return errors + _validate_common(metadata) + _validate_finalizers(metadata.get("finalizers") or [])
 
 
 def validate_object_meta_update(metadata: Json, old: Json) -> list[status_errors.FieldError]:
-    """Complaints about what an update does to the metadata."""
+    """Errors in the changes of an update to the metadata."""
     errors: list[status_errors.FieldError] = []
     if "deletionTimestamp" in old:
         extra = sorted(set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ()))
@@ -204,14 +125,16 @@ def _validate_common(metadata: Json) -> list[status_errors.FieldError]:
     errors: list[status_errors.FieldError] = []
     for key, value in (metadata.get("labels") or {}).items():
         errors += [
-            status_errors.field_invalid("metadata.labels", key, complaint) for complaint in check_qualified_name(key)
+            status_errors.field_invalid("metadata.labels", key, complaint)
+            for complaint in label_syntax.check_qualified_name(key)
         ]
         errors += [
-            status_errors.field_invalid("metadata.labels", value, complaint) for complaint in check_label_value(value)
+            status_errors.field_invalid("metadata.labels", value, complaint)
+            for complaint in label_syntax.check_label_value(value)
         ]
     if annotations := metadata.get("annotations"):
         for key in annotations:
-            found = check_qualified_name(key.lower())
+            found = label_syntax.check_qualified_name(key.lower())
             errors += [status_errors.field_invalid("metadata.annotations", key, complaint) for complaint in found]
         if sum(len(key) + len(value) for key, value in annotations.items()) > _MOST_ANNOTATION_BYTES:
             errors.append(status_errors.field_too_long("metadata.annotations", _MOST_ANNOTATION_BYTES))
@@ -242,7 +165,11 @@ def _validate_owners(owners: list[Json]) -> list[status_errors.FieldError]:
 
 def _validate_finalizers(finalizers: list[str]) -> list[status_errors.FieldError]:
     at = "metadata.finalizers"
-    errors = [status_errors.field_invalid(at, name, why) for name in finalizers for why in check_qualified_name(name)]
+    errors = [
+        status_errors.field_invalid(at, name, why)
+        for name in finalizers
+        for why in label_syntax.check_qualified_name(name)
+    ]
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         said = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
         errors.append(status_errors.field_invalid(at, finalizers, said))
@@ -250,7 +177,7 @@ def _validate_finalizers(finalizers: list[str]) -> list[status_errors.FieldError
 
 
 def dedupe_owners(metadata: Json) -> list[str]:
-    """Drop owner references that are there twice; their uids."""
+    """Drop duplicate owner references; returns their uids."""
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []

@@ -44,7 +44,7 @@ def handle_patch(core: ServerState, call: ApiCall) -> ApiResponse:
 
 
 def check_patch_type(call: ApiCall) -> None:
-    """Refuse patches of other kinds, and options that do not belong to the kind of patch."""
+    """Refuse unknown types of patches, and options that the type does not support."""
     is_accepted = call.content_type in ACCEPTED or (call.content_type == STRATEGIC and not call.resource.is_custom)
     if not is_accepted:
         raise status_errors.unsupported_media_type(ACCEPTED)
@@ -65,7 +65,7 @@ def read_patch(call: ApiCall) -> Any:
 
 
 def apply_patch(call: ApiCall, live: Json, document: Any) -> Json:
-    """The live object with a merge, strategic or JSON patch carried out."""
+    """The live object after a merge, strategic or JSON patch."""
     if call.content_type == MERGE:
         merged: Json = patches.merge_patch(live, document)
         return merged
@@ -123,7 +123,7 @@ def _check_applied(call: ApiCall, applied: Json) -> None:
 
 
 def _check_new(call: ApiCall, obj: Json) -> None:
-    """A resourceVersion does not keep an apply from creating; a uid does."""
+    """An apply with a resourceVersion may create the object; one with a uid may not."""
     if uid := obj["metadata"].get("uid"):
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise status_errors.conflict(call.resource, call.name, why)
@@ -131,7 +131,7 @@ def _check_new(call: ApiCall, obj: Json) -> None:
 
 
 def _merge(call: ApiCall, live: Json, applied: Json) -> Json:
-    """The object that an apply makes of the live one, with its managers."""
+    """The object after an apply, with its managers."""
     keeper = call.resource.field_manager(call.subresource)
     try:
         owners = field_sets.read_managers((live.get("metadata") or {}).get("managedFields"))

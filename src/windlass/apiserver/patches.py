@@ -14,7 +14,7 @@ _MOST_OPERATIONS = 10000
 
 
 class PatchNotApplicable(Exception):
-    """An operation that the document, as it is, does not allow."""
+    """An operation that cannot be applied to the document."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -33,7 +33,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(document: Json, operations: Any) -> Json:
-    """The document after all operations, or `CannotApply`."""
+    """The document after all operations, or `PatchNotApplicable`."""
     if not isinstance(operations, list):
         raise status_errors.bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch"
@@ -57,7 +57,7 @@ def _apply_operation(root: Any, operation: Json) -> Any:
         case "remove":
             return _remove_value(root, path)
         case "replace":
-            # Of maps, the real server replaces what is not there as well.
+            # The real server also replaces missing keys of maps.
             return _replace_value(root, path, _operation_value(operation))
         case "move":
             source = _split_pointer(operation.get("from", ""))
@@ -88,7 +88,7 @@ def _split_pointer(pointer: str) -> list[str]:
 
 
 def _find_path(root: Any, path: list[str]) -> Any:
-    """What is at a path; None where nothing is, which a test for null accepts."""
+    """The value at a path; None if absent, which a test for null accepts."""
     try:
         return _get_step(root, path)
     except PatchNotApplicable:
@@ -163,7 +163,7 @@ _MERGE_KEYS = {
     "schedulingGates": "name", "podIPs": "ip", "hostIPs": "ip", "resourceClaimStatuses": "name", "addresses": "type",
     "secrets": "name", "ownerReferences": "uid", "drivers": "name",
 }  # fmt: skip
-"""Lists of objects that are merged, and the key by which."""
+"""Lists of objects that are merged, with their merge keys."""
 
 _SET_LISTS = ("finalizers", "podCIDRs")
 """Lists of scalars that are merged."""
@@ -172,7 +172,7 @@ _DIRECTIVE, _RETAIN, _ORDER, _DROP = "$patch", "$retainKeys", "$setElementOrder/
 
 
 class MalformedPatch(ValueError):
-    """The patch says something that cannot be carried out."""
+    """An invalid patch."""
 
 
 def strategic_merge_patch(live: Json, patch: Any) -> Json:
@@ -229,7 +229,7 @@ def _merge_field(target: Json, name: str, value: Any) -> None:
 
 
 def _find_merge_key(name: str, value: Any, old: Any) -> str:
-    """By which key a list's items are merged; empty: the list is replaced."""
+    """The merge key of a list; empty: the list is replaced."""
     items = [*(value or ()), *(old if isinstance(old, list) else ())]
     if not items or not all(isinstance(item, dict) for item in items):
         return ""
@@ -262,7 +262,7 @@ def _drop_items(target: Json, name: str, dropped: Any) -> None:
 
 
 def _sort_items(target: Json, name: str, order: Any) -> None:
-    """Bring items into an order; those that it does not name keep their place behind what was before them."""
+    """Order items as in `$setElementOrder`; other items keep their position relative to their predecessor."""
     items = target.get(name)
     if not isinstance(items, list) or not isinstance(order, list):
         return

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from windlass import quantity
-from windlass.apiserver import object_meta, status_errors
+from windlass import label_syntax, quantity
+from windlass.apiserver import status_errors
 from windlass.apiserver.strategies import FieldErrors, Strategy
 from windlass.apiserver.value_types import Json
 
@@ -15,7 +15,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def default_pod_spec(spec: Json) -> None:
-    """What the API fills in wherever a pod spec stands."""
+    """Defaults of every pod spec."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
@@ -29,7 +29,7 @@ def default_pod_spec(spec: Json) -> None:
 
 
 def default_pod_only(spec: Json) -> None:
-    """What it fills in for pods alone: requests from limits, ports of the host's network."""
+    """Defaults of pods only: requests from limits, host ports with hostNetwork."""
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
     for kind in ("containers", "initContainers"):
@@ -82,7 +82,7 @@ def _default_volume(volume: Json) -> None:
 
 
 def validate_pod_spec(spec: Json, at: str) -> FieldErrors:
-    """What every pod spec must have."""
+    """Errors in a pod spec."""
     errors: FieldErrors = []
     containers = spec.get("containers") or []
     if not containers:
@@ -111,7 +111,7 @@ def _validate_container(container: Json, at: str, seen: set[str]) -> FieldErrors
     else:
         errors += [
             status_errors.field_invalid(f"{at}.name", name, complaint)
-            for complaint in object_meta.check_dns_label(name)
+            for complaint in label_syntax.check_dns_label(name)
         ]
         if name in seen:
             errors.append(status_errors.field_duplicate(f"{at}.name", name))
@@ -220,7 +220,7 @@ class PodStrategy(Strategy):
 
 
 def _mask_mutable(spec: Json) -> Json:
-    """The spec without what may change."""
+    """The spec without mutable fields."""
     masked = {
         name: value
         for name, value in spec.items()
@@ -243,7 +243,7 @@ def is_pod_ready(pod: Json) -> bool:
 
 
 def set_pod_condition(pod: Json, condition: Json, now: str) -> None:
-    """Add or replace a condition. Its transition time moves only with its status."""
+    """Add or replace a condition. Its transition time changes only with its status."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
     for i, old in enumerate(conditions):
         if old["type"] == condition["type"]:

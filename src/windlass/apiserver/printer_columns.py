@@ -26,7 +26,7 @@ JsonPathGetter = Callable[[Any], list[Any]]
 
 @functools.lru_cache(maxsize=1024)
 def compile_json_path(path: str) -> JsonPathGetter | None:
-    """What finds the values at a path; None if the path is of a kind that is not known here."""
+    """A function that finds the values at a path; None for unsupported paths."""
     path = path if path.startswith(".") or path.startswith("[") else f".{path}"
     steps: list[JsonPathGetter] = []
     at = 0
@@ -73,7 +73,7 @@ RenderCell = Callable[[Json, float], Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. Those of priority above zero show with `-o wide` only."""
+    """One column. Columns of priority above 0 are shown with `-o wide` only."""
 
     name: str
     render: RenderCell
@@ -95,7 +95,7 @@ NAME = Column("Name", name_of, format="name")
 
 
 def column_at(name: str, path: str, *, type_: str = "string", priority: int = 0, missing: Any = "<none>") -> Column:
-    """A column that shows what is at a path, or `missing`."""
+    """A column of the value at a path, or `missing`."""
     find = compile_json_path(path) or (lambda value: [])
 
     def render(obj: Json, now_s: float) -> Any:
@@ -106,7 +106,7 @@ def column_at(name: str, path: str, *, type_: str = "string", priority: int = 0,
 
 
 def format_age(time: Any, now_s: float) -> str:
-    """How long ago a time was, as kubectl says it."""
+    """The age of a time in kubectl's format."""
     if not time:
         return "<unknown>"
     try:

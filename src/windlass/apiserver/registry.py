@@ -17,12 +17,12 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a kind keeps what its /scale shows."""
+    """Paths of the fields that a kind's /scale shows."""
 
     replicas: tuple[str, ...] = ("spec", "replicas")
     status_replicas: tuple[str, ...] = ("status", "replicas")
     selector: tuple[str, ...] = ()
-    """Where a selector is kept as a string; empty: from `spec.selector`, if `derives_selector`."""
+    """Path of a selector in string form; empty: derived from `spec.selector` if `derives_selector`."""
     derives_selector: bool = False
 
 
@@ -38,7 +38,7 @@ class Resource:
     type: value_types.ValueType
     strategy: Strategy
     zero: Json
-    """An object of this kind before anything is said about it."""
+    """The empty object of this kind."""
     singular: str = ""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -47,15 +47,15 @@ class Resource:
     has_status: bool = False
     scale: ScalePaths | None = None
     returns_deleted: bool = False
-    """Is a deletion answered with the object, rather than with a Status?"""
+    """Does a deletion return the object instead of a Status?"""
     extract: storage.ExtractFields | None = None
     selectable: tuple[str, ...] = ("metadata.name",)
-    """Fields that field selectors may name."""
+    """Fields that field selectors support."""
     columns: tuple[Column, ...] = ()
     uid: str = ""
-    """Of the CRD that defines it."""
+    """Name of the CRD that defines it."""
     managers: dict[str, apiserver_field_manager.FieldManager] = field(default_factory=dict)
-    """By subresource: who tracks ownership."""
+    """Field managers by subresource."""
 
     @property
     def api_version(self) -> str:
@@ -67,7 +67,7 @@ class Resource:
 
     @property
     def prefix(self) -> bytes:
-        """How the bytes of every stored object begin."""
+        """The first bytes of every stored object: its kind and version."""
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
     @property
@@ -78,13 +78,13 @@ class Resource:
         return (*served, "finalize") if self.key == ("", "namespaces") else tuple(served)
 
     def field_manager(self, subresource: str = "") -> apiserver_field_manager.FieldManager:
-        found = self.managers.get(subresource)
-        if found is None:
-            found = apiserver_field_manager.FieldManager(
+        field_manager = self.managers.get(subresource)
+        if field_manager is None:
+            field_manager = apiserver_field_manager.FieldManager(
                 self.type, self.api_version, subresource, self._ignored(subresource), self.zero
             )
-            self.managers[subresource] = found
-        return found
+            self.managers[subresource] = field_manager
+        return field_manager
 
     def _ignored(self, subresource: str) -> field_sets.Fields:
         if subresource == "status":
@@ -119,7 +119,7 @@ class Registry:
         return self._resources.get((group, version, plural))
 
     def find_kind(self, api_version: str, kind: str) -> Resource | None:
-        """A resource by what objects and references say of themselves."""
+        """A resource by apiVersion and kind."""
         for resource in self._resources.values():
             if resource.kind == kind and resource.api_version == api_version:
                 return resource
@@ -183,23 +183,23 @@ CONTROLLERS = ("garbage-collector", "disruption", "namespace")
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How the server differs from its default."""
+    """Settings of the server."""
 
     history: int = 10_000
-    """Events of each resource that watches can still catch up on."""
+    """Length of the watch history of each resource."""
     most_unread: int = 1_000_000
-    """Events that a watch may fall behind before it is ended."""
+    """Buffered events after which a slow watch is ended."""
     bookmark_every_s: float = 60.0
     longest_watch_s: float = 3600.0
-    """When a watch without a limit of its own ends."""
+    """Default timeout of a watch."""
     disabled_admission: frozenset[str] = frozenset()
     """Names of `ADMISSION` plugins that do not run, as with kube-apiserver's --disable-admission-plugins."""
     disabled_controllers: frozenset[str] = frozenset()
     """Names of `CONTROLLERS` that do not run, as with kube-controller-manager's --controllers."""
     seed: int = 0
-    """For uids and generated names."""
+    """Seed of uids and generated names."""
     version: str = "v1.36.3"
-    """The Kubernetes version whose behaviour this is, and which /version tells."""
+    """The Kubernetes version that is emulated and returned by /version."""
 
 
 @dataclass(slots=True)
@@ -219,20 +219,20 @@ class ServerState:
         return self.table(resource).objects.get(storage.storage_key(namespace, name))
 
     def add_resource(self, resource: Resource) -> None:
-        """Take a resource into service."""
+        """Start serving a resource."""
         self.registry.add(resource)
         if resource.key not in self.store.tables:
             self.store.make_table(resource.key, resource.prefix, resource.extract)
 
     def resource(self, group: str, plural: str) -> Resource:
         """A built-in resource."""
-        found = self.registry.find_group_resource(group, plural)
-        assert found is not None
-        return found
+        resource = self.registry.find_group_resource(group, plural)
+        assert resource is not None
+        return resource
 
 
 def make_server_state(clock_: clock.Clock, settings: ServerSettings) -> ServerState:
-    """A server with nothing in it."""
+    """The state of an empty server."""
     core = ServerState(
         clock_, settings, storage.ObjectStore(settings.history, 1), Registry(), random.Random(settings.seed)
     )

@@ -36,13 +36,13 @@ def event_from_core(event: Json) -> Json:
 
 
 def translate_event_body(body: bytes) -> bytes:
-    """A request's body in core's names."""
+    """A request's body with the field names of core/v1."""
     document = storage.decode_json(body) if body else None
     return storage.encode_json(event_to_core(document)) if isinstance(document, dict) else body
 
 
 def translate_event_response(body: bytes) -> bytes:
-    """An answer in events.k8s.io's names: an event, a list of them, or anything else as it is."""
+    """A response with the field names of events.k8s.io: events and lists of them; all else unchanged."""
     document = storage.decode_json(body)
     match document.get("kind"):
         case "Event":
@@ -54,14 +54,14 @@ def translate_event_response(body: bytes) -> bytes:
 
 
 def render_events_line(type_: str, stored: storage.StoredObject) -> bytes:
-    """A watch's line."""
+    """A line of a watch."""
     return storage.make_watch_line(type_, storage.encode_json(event_from_core(stored.decode())))
 
 
 def make_table(
     resource: Resource, objects: list[Json], metadata: Json, now_s: float, include: str, version: str
 ) -> Json:
-    """A Table of objects. `include` says how much of each object comes along: None, Metadata or Object."""
+    """A Table of objects. `include` is the part of each object in its row: None, Metadata or Object."""
     definitions = [
         {
             "name": column.name,
@@ -101,7 +101,7 @@ _PLAIN = ("", "*/*", "application/json")
 
 @dataclass(frozen=True, slots=True)
 class ResponseForm:
-    """The form that a client wants: `Table`, `PartialObjectMetadata`, or empty for the object itself."""
+    """The requested form: `Table`, `PartialObjectMetadata`, or empty for the object itself."""
 
     kind: str = ""
     version: str = "v1"
@@ -132,7 +132,7 @@ def json_response(code: int, body: Json) -> ApiResponse:
 
 
 def object_response(call: ApiCall, code: int, raw: bytes) -> ApiResponse:
-    """An object that was read or written, in the form that the client wants."""
+    """A response with one object in the requested form."""
     form = negotiate_form(call)
     if form is not PLAIN_FORM:
         raw = storage.encode_json(_convert_form(call, form, [storage.decode_json(raw)], {}, is_list=False))
@@ -180,7 +180,7 @@ def _partial_metadata(obj: Json, version: str) -> Json:
 
 
 def make_line_renderer(call: ApiCall, form: ResponseForm) -> watch.RenderLine | None:
-    """How a watch's lines are made, where the client does not want plain objects."""
+    """The renderer of a watch's lines for other forms than plain objects."""
     if form is PLAIN_FORM:
         return None
     is_first = True

@@ -1,7 +1,7 @@
 """Validation of a value against a CRD's schema, with kube-apiserver's messages.
 
 Schemas are OpenAPI v3 in structural form: no references, one type for each value. kube-apiserver's validator has its
-own words and order, which no JSON schema library has.
+own messages and order, which no JSON schema library reproduces.
 """
 
 import base64
@@ -81,11 +81,11 @@ FORMAT_CHECKS: dict[str, Callable[[str], bool]] = {
 FieldErrors = list[status_errors.FieldError]
 
 NO_PATH = "<nil>"
-"""What the real server calls the place of a complaint about combined schemas."""
+"""The path in the real server's errors about combined schemas."""
 
 
 def validate_schema(value: Any, schema: Schema, at: str = "") -> FieldErrors:
-    """Complaints about a value. `at` is its path; empty for a whole object."""
+    """Errors in a value. `at` is its path; empty for a whole object."""
     if value is None:
         return _check_null(schema, at) + _check_enum(value, schema, at)
     errors = _check_type(value, schema, at)
@@ -177,7 +177,7 @@ def _check_string(value: str, schema: Schema, at: str) -> FieldErrors:
 
 
 def _check_pattern(value: str, pattern: str) -> str:
-    """The pattern that the value does not match, with what is wrong with it; empty if it matches."""
+    """The pattern that the value does not match, or the error in the pattern; empty if it matches."""
     try:
         return "" if matcher.compile(pattern).matches(value) else pattern
     except syntax.InvalidExpression as error:

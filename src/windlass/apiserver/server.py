@@ -40,7 +40,7 @@ _OF_A_NAMESPACE = ("status", "finalize")
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """What a path addresses: a collection, an object, or one of its subresources."""
+    """The target of a path: a collection, an object, or a subresource."""
 
     resource: Resource
     namespace: str = ""
@@ -55,7 +55,7 @@ def split_path(path: str) -> list[str]:
 
 
 def find_target(registry: Registry, segments: list[str]) -> RequestTarget:
-    """The target of a path under /api or /apis. Refused if nothing is served there."""
+    """The target of a path under /api or /apis. StatusError if it is not served."""
     if segments[0] == "api":
         group, version, rest = "", segments[1], segments[2:]
     else:
@@ -90,16 +90,16 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MOST_BODY_BYTES = 3 * 1024 * 1024
 
 _MALFORMED = (ValueError, TypeError, AttributeError, KeyError, IndexError, OverflowError)
-"""What a value of the wrong type raises where no schema was looked at before."""
+"""Exceptions of values of the wrong type before validation."""
 
 _MOST_WARNED, _LONGEST_WARNING = 4096, 256
-"""Characters of all warnings together, and of one where there are more."""
+"""Most characters of all warnings, and of one warning beyond that."""
 
 _HEALTH = ("healthz", "livez", "readyz")
 
 
 class Server:
-    """An API server in memory. Not for several threads."""
+    """An API server in memory. Not thread-safe."""
 
     def __init__(self, clock_: clock.Clock, settings: ServerSettings | None = None) -> None:
         self.settings = settings or ServerSettings()
@@ -128,7 +128,7 @@ class Server:
             reactors.append(self._collect)
         return reactors
 
-    # ── Around requests ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── Direct access ────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def version(self) -> int:
@@ -137,16 +137,16 @@ class Server:
 
     @property
     def core(self) -> registry.ServerState:
-        """For controllers that run in the same process and write without a request; they `settle` afterwards."""
+        """State for controllers in the same process that write without requests and then call `run_controllers`."""
         return self._core
 
     def run_controllers(self) -> None:
-        """Let the server's own controllers react to what was written past `handle`."""
-        self._react()
+        """Run the server's own controllers after direct writes."""
+        self._run_controllers()
 
     @contextlib.contextmanager
     def without_garbage_collection(self) -> Iterator[None]:
-        """Objects written meanwhile are kept even if an owner that they name does not exist."""
+        """Keep objects written meanwhile even if their owners do not exist."""
         reactors, self._reactors = self._reactors, [react for react in self._reactors if react != self._collect]
         try:
             yield
@@ -154,7 +154,7 @@ class Server:
             self._reactors = reactors
 
     def compact(self) -> None:
-        """Forget all history, as etcd does every few minutes: older versions are answered 410 from now on."""
+        """Compact the history, as etcd does every few minutes: older versions return 410."""
         self._core.store.compact()
 
     def bookmark(self, watched: watch.Watch) -> None:
@@ -165,23 +165,23 @@ class Server:
     def load(self, text: str, manager: str = "windlass") -> None:
         """Apply YAML documents by force, definitions of kinds before objects of those kinds.
 
-        Raises `status.Refused` at the first that is refused.
+        Raises StatusError for the first that is refused.
         """
         for document in api_call.parse_documents(text):
             self.apply(document, manager)
 
     def apply(self, obj: Json, manager: str = "windlass") -> Json:
-        """Apply one object by force; the object as it is then."""
+        """Apply one object by force and return it."""
         path = f"{self.collection(obj)}/{obj['metadata']['name']}"
         query = (("fieldManager", manager), ("force", "true"))
         return self._request("PATCH", path, obj, query, patch_handlers.APPLY)
 
     def find_resource(self, obj: Json) -> Resource:
-        """What an object says it is. `status.Refused` if nothing of that kind is served."""
-        found = self._core.registry.find_kind(obj["apiVersion"], obj["kind"])
-        if found is None:
+        """The resource of an object. StatusError if its kind is not served."""
+        resource = self._core.registry.find_kind(obj["apiVersion"], obj["kind"])
+        if resource is None:
             raise status_errors.no_such_path(f'no matches for kind "{obj["kind"]}" in version "{obj["apiVersion"]}"')
-        return found
+        return resource
 
     def collection(self, obj: Json) -> str:
         """The path of the collection that an object belongs to."""
@@ -191,23 +191,23 @@ class Server:
         return f"{root}{within}/{resource.plural}"
 
     def create(self, obj: Json) -> Json:
-        """Create one object; the object as it is then. `status.Refused` if it is refused."""
+        """Create one object and return it. StatusError if it is refused."""
         return self._request("POST", self.collection(obj), obj)
 
     def _request(
         self, method: str, path: str, obj: Json, query: tuple[tuple[str, str], ...] = (), kind: str = ""
     ) -> Json:
         headers = {"content-type": kind or "application/json", "user-agent": "kube-apiserver"}
-        answer = self._answer(transport.Request(method, path, query, headers, storage.encode_json(obj)))
+        answer = self._handle_checked(transport.Request(method, path, query, headers, storage.encode_json(obj)))
         made: Json = storage.decode_json(answer.body)
         return made
 
     # ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def handle(self, request: transport.Request) -> ApiResponse:
-        """Answer a request, whatever it is."""
+        """Handle any request."""
         try:
-            return self._answer(request)
+            return self._handle_checked(request)
         except status_errors.StatusError as refused:
             return _error_response(refused)
         except RecursionError:
@@ -215,7 +215,7 @@ class Server:
                 status_errors.bad_request("the object provided is nested too deeply for this server")
             )
 
-    def _answer(self, request: transport.Request) -> ApiResponse:
+    def _handle_checked(self, request: transport.Request) -> ApiResponse:
         now_s = self._core.clock.now_s()
         self._expiry.expire(now_s)
         self._disruption.recheck(now_s)
@@ -225,13 +225,13 @@ class Server:
             return self._dispatch(request, now_s)
         except _MALFORMED as error:
             if not (request.body or request.query):
-                raise  # nothing of the client's can be at fault
+                raise  # without client input, this is an error of the server
             raise status_errors.bad_request(f"the request is malformed: {type(error).__name__}: {error}") from error
         finally:
-            self._react()
+            self._run_controllers()
 
-    def _react(self) -> None:
-        """Let every controller see every write, also where one of them fails."""
+    def _run_controllers(self) -> None:
+        """Pass every write to every controller, even if one of them fails."""
         pending, failed = self._core.store.pending, []
         while pending:
             event = pending.popleft()
@@ -262,7 +262,7 @@ class Server:
             request.headers,
             request.body,
             now_s,
-            time_formats.format_time_cached(now_s),
+            time_formats.format_time(now_s),
         )
 
     def _dispatch_call(self, call: ApiCall) -> ApiResponse:
@@ -321,7 +321,7 @@ class Server:
         raise status_errors.method_not_allowed(call.resource, call.method.lower())
 
     def _dispatch_view(self, request: transport.Request, segments: list[str], now_s: float) -> ApiResponse:
-        """events.k8s.io: the same request on core events, with other names in body and answer."""
+        """events.k8s.io: the same request on core/v1 events, with translated bodies."""
         target = find_target(self._core.registry, ["api", "v1", *segments[3:]])
         if target.resource.key != ("", "events"):
             raise status_errors.no_such_path()
@@ -385,7 +385,7 @@ class Server:
 
 
 def _join_warnings(warnings: list[str]) -> str:
-    """A header's value. Many are cut short, and then left out, as the real server does it."""
+    """The value of the Warning header. Long warnings are truncated, then dropped, as in kube-apiserver."""
     if sum(map(len, warnings)) > _MOST_WARNED:
         kept = _MOST_WARNED // _LONGEST_WARNING
         warnings = [warning[:_LONGEST_WARNING] for warning in warnings[:kept]]

@@ -1,4 +1,4 @@
-"""Status errors: code, reason, message and details of refused requests, and field errors, in kube-apiserver's words."""
+"""Status errors: code, reason, message and details of refused requests, and field errors, as in kube-apiserver."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ OBJECT_MODIFIED = "the object has been modified; please apply your changes to th
 
 
 class StatusError(Exception):
-    """The request is answered with this Status. Never leaves the server but as an answer."""
+    """A refused request. The server returns its Status as the response."""
 
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
         super().__init__(message)
         self.code, self.reason, self.message, self.details = code, reason, message, details
         self.next_page = ""
-        """A continue token that goes on from here, inconsistently."""
+        """A continue token for an inconsistent continuation of the list."""
 
     @property
     def retry_after_s(self) -> int:
@@ -37,7 +37,7 @@ class StatusError(Exception):
 
 
 class NamedResource(Protocol):
-    """A resource, as far as messages name it."""
+    """The names of a resource in messages."""
 
     @property
     def group(self) -> str: ...
@@ -58,7 +58,7 @@ def _details(resource: NamedResource, name: str, **more: Any) -> Json:
 
 
 def success_status(**details: Any) -> Json:
-    """What a request that returns no object is answered with."""
+    """The Status of a successful request that returns no object."""
     body: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     return body | {"details": details} if details else body
 
@@ -84,7 +84,7 @@ def no_unique_name(resource: NamedResource, name: str) -> StatusError:
 
 
 def conflict(resource: NamedResource, name: str, why: str = OBJECT_MODIFIED, called: str = "") -> StatusError:
-    """`called` is what the message calls the resource, where that is not its plural."""
+    """`called` is the resource's name in the message, if not its plural."""
     message = f'Operation cannot be fulfilled on {called or qualified_name(resource)} "{name}": {why}'
     details = _details(resource, name)
     if called:
@@ -125,13 +125,13 @@ def too_many_requests(message: str, retry_after_s: int, cause: Json) -> StatusEr
 
 
 def internal(message: str) -> StatusError:
-    """An error that the real server reports as its own."""
+    """An internal error of the server."""
     details = {"causes": [{"message": message}]}
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)
 
 
 def unclassified(message: str) -> StatusError:
-    """An error that the real server passes on without a reason."""
+    """An error without a reason in the real server."""
     return StatusError(500, "", message)
 
 
@@ -155,7 +155,7 @@ def too_large(message: str) -> StatusError:
 
 
 def unprocessable() -> StatusError:
-    """A patch that cannot be carried out on the object as it is."""
+    """A patch that cannot be applied to the current object."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
@@ -178,7 +178,7 @@ OMITTED_VALUE: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One complaint about one field."""
+    """One error in one field."""
 
     type: str
     field: str
@@ -238,14 +238,14 @@ def field_too_many(field: str, found: int, most: int) -> FieldError:
 def invalid_object(
     resource: NamedResource, name: str, errors: Sequence[FieldError], group: str | None = None
 ) -> StatusError:
-    """422: the object has fields that cannot stand."""
+    """422: invalid fields."""
     return invalid_kind(resource.kind, resource.group if group is None else group, name, errors)
 
 
 def invalid_kind(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> StatusError:
     said = list(dict.fromkeys(str(error) for error in errors))
-    complaint = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    causes_text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
     causes = [{"reason": error.type, "message": error.body(), "field": error.field} for error in errors]
     details: Json = {"name": name, "group": group, "kind": kind, "causes": causes}
-    message = f'{f"{kind}.{group}" if group else kind} "{name}" is invalid: {complaint}'
+    message = f'{f"{kind}.{group}" if group else kind} "{name}" is invalid: {causes_text}'
     return StatusError(422, "Invalid", message, {key: value for key, value in details.items() if value})

@@ -32,7 +32,7 @@ _OPERATORS = selectors.Operator
 
 
 def parse_label_query(text: str) -> selectors.LabelSelector:
-    """A label selector. Refused if it cannot be parsed."""
+    """Parse a label selector. StatusError if it is invalid."""
     requirements = []
     at = 0
     while at < len(text):
@@ -62,7 +62,7 @@ def _parse_label_term(term: re.Match[str]) -> selectors.Requirement:
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """One field that must, or must not, have a value."""
+    """One requirement of a field selector."""
 
     path: str
     value: str
@@ -73,7 +73,7 @@ class FieldRequirement:
 
 
 def parse_field_query(text: str, supported: Sequence[str]) -> tuple[FieldRequirement, ...]:
-    """A field selector on fields that the kind supports; `metadata.name` always is."""
+    """Parse a field selector on supported fields; `metadata.name` is always supported."""
     requirements = []
     at = 0
     while at < len(text):
@@ -91,7 +91,7 @@ def parse_field_query(text: str, supported: Sequence[str]) -> tuple[FieldRequire
 
 
 class SelectableObject:
-    """Anything with labels and fields: what selectors look at."""
+    """Labels and fields of an object, for selectors."""
 
     __slots__ = ("fields", "labels", "name", "namespace")
 
@@ -105,24 +105,24 @@ ObjectFilter = Callable[[SelectableObject], bool]
 def make_object_filter(
     namespace: str, labels: selectors.LabelSelector, fields: tuple[FieldRequirement, ...]
 ) -> ObjectFilter | None:
-    """Whether an object is asked for; None if every object is."""
+    """A filter of objects; None if every object matches."""
     if not namespace and not labels.requirements and not fields:
         return None
 
-    def accepts(found: SelectableObject) -> bool:
-        if namespace and found.namespace != namespace:
+    def accepts(selectable_object: SelectableObject) -> bool:
+        if namespace and selectable_object.namespace != namespace:
             return False
-        if labels.requirements and not labels.matches(found.labels):
+        if labels.requirements and not labels.matches(selectable_object.labels):
             return False
-        return all(field.accepts(_field_value(found, field.path)) for field in fields)
+        return all(field.accepts(_field_value(selectable_object, field.path)) for field in fields)
 
     return accepts
 
 
-def _field_value(found: SelectableObject, path: str) -> str:
+def _field_value(selectable_object: SelectableObject, path: str) -> str:
     if path == "metadata.name":
-        return found.name
-    return found.namespace if path == "metadata.namespace" else found.fields.get(path, "")
+        return selectable_object.name
+    return selectable_object.namespace if path == "metadata.namespace" else selectable_object.fields.get(path, "")
 
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
@@ -136,7 +136,7 @@ _VERSION = b'"metadata":{"resourceVersion":"'
 _NOTHING: Mapping[str, str] = {}
 
 ExtractFields = Callable[[Json], Mapping[str, str]]
-"""The fields of an object that field selectors see."""
+"""Extracts the selectable fields of an object."""
 
 
 class StoredObject(SelectableObject):
@@ -158,7 +158,7 @@ class StoredObject(SelectableObject):
         self.owners: tuple[str, ...] = tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ())
 
     def decode(self) -> Json:
-        """The object, anew: the caller may change it."""
+        """Decode a new copy, which the caller may change."""
         obj: Json = decode_json(self.raw)
         return obj
 
@@ -172,7 +172,7 @@ class StoredObject(SelectableObject):
 
 
 class StorageEvent:
-    """One write, as watches and controllers see it."""
+    """One write, for watches and controllers."""
 
     __slots__ = ("_lines", "before", "now", "table", "type", "version")
 
@@ -182,7 +182,7 @@ class StorageEvent:
         self._lines: dict[str, bytes] = {}
 
     def line(self, type_: str, stored: StoredObject) -> bytes:
-        """The event as a line of a watch, encoded once for all who watch."""
+        """The event as a line of a watch, encoded once for all watches."""
         found = self._lines.get(type_)
         if found is None:
             found = self._lines[type_] = make_watch_line(type_, stored.raw)
@@ -194,7 +194,7 @@ def make_watch_line(type_: str, raw: bytes) -> bytes:
 
 
 class ResourceTable:
-    """All objects of one resource, and what happened to them lately."""
+    """All objects of one resource, and their recent history."""
 
     def __init__(
         self, resource: tuple[str, str], prefix: bytes, extract: ExtractFields | None, history: int, floor: int
@@ -202,20 +202,20 @@ class ResourceTable:
         self.resource = resource
         """Group and plural."""
         self.prefix = prefix
-        """How every object's bytes begin: its kind and version."""
+        """The first bytes of every object: its kind and version."""
         self.extract = extract
         self.objects: dict[str, StoredObject] = {}
         self.watchers: list[Callable[[StorageEvent], None]] = []
         self.floor = floor
-        """The oldest version whose aftermath is still known."""
+        """The oldest version from which the history is complete."""
         self.namespaces: dict[str, int] = {}
-        """How many objects there are in each namespace that has any."""
+        """Number of objects by namespace."""
         self._history: deque[StorageEvent] = deque()
         self._longest_history = history
         self._keys: list[str] = []
         self._came: set[str] = set()
         self._went: set[str] = set()
-        """Keys that came and went since `_keys` was in order."""
+        """Keys added and removed since `_keys` was sorted."""
 
     def encode(self, obj: Json, version: int) -> bytes:
         rest = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion", "metadata")}
@@ -235,7 +235,7 @@ class ResourceTable:
     def keys(self) -> list[str]:
         """Keys in order, as lists have them."""
         if self._came or self._went:
-            # A new list, because pages hold on to the old one; mostly in order, which sorting makes use of.
+            # A new list, because pages refer to the old one; it is nearly sorted, which is fast to sort.
             kept = [key for key in self._keys if key not in self._went] if self._went else list(self._keys)
             kept += sorted(self._came)
             kept.sort()
@@ -243,7 +243,7 @@ class ResourceTable:
         return self._keys
 
     def list_namespace(self, namespace: str) -> Iterator[StoredObject]:
-        """Objects of a namespace; of all, if it is empty. In order."""
+        """Objects of a namespace, or of all namespaces if it is empty, sorted by key."""
         keys = self.keys()
         start, end = 0, len(keys)
         if namespace:
@@ -290,7 +290,7 @@ class ResourceTable:
         return events
 
     def at(self, version: int) -> dict[str, StoredObject]:
-        """The objects as they were at a version that is not older than the floor."""
+        """The objects at a version that is not older than the floor."""
         objects = dict(self.objects)
         for event in reversed(self.since(version)):
             if event.before is None:
@@ -300,22 +300,22 @@ class ResourceTable:
         return objects
 
     def compact(self, version: int) -> None:
-        """Forget what led to this version."""
+        """Drop the history up to this version."""
         while self._history and self._history[0].version <= version:
             self._history.popleft()
         self.floor = max(self.floor, version)
 
 
 class ObjectStore:
-    """All tables, and the one counter."""
+    """All tables, and the resourceVersion counter."""
 
     def __init__(self, history: int, first_version: int) -> None:
         self.version = first_version
         self.tables: dict[tuple[str, str], ResourceTable] = {}
         self.dependents: dict[str, dict[tuple[ResourceTable, str], None]] = {}
-        """By owner's uid: which objects name it as their owner."""
+        """Dependents by uid of their owner."""
         self.pending: deque[StorageEvent] = deque()
-        """Writes that controllers have yet to look at."""
+        """Writes that controllers have not processed."""
         self._history = history
 
     def make_table(self, resource: tuple[str, str], prefix: bytes, extract: ExtractFields | None) -> ResourceTable:
@@ -331,7 +331,7 @@ class ObjectStore:
         return stored
 
     def delete(self, table: ResourceTable, key: str) -> StoredObject:
-        """Remove an object. Its last form carries the version of its end."""
+        """Remove an object. Its last state has the version of the deletion."""
         self.version += 1
         before = table.objects[key]
         stored = before.successor(self.version, table.reversioned(before.raw, self.version))
@@ -359,7 +359,7 @@ class ObjectStore:
             self.dependents.setdefault(owner, {})[entry] = None
 
     def compact(self) -> None:
-        """Forget all history: whoever asks for what happened before now has to list again."""
+        """Drop all history: watches from older versions have to list again."""
         for table in self.tables.values():
             table.compact(self.version)
 
@@ -374,7 +374,7 @@ def storage_key(namespace: str, name: str) -> str:
 
 
 def lookup_path(obj: Any, *path: str) -> Any:
-    """What is at a path of maps; None if nothing is."""
+    """The value at a path of maps; None if absent."""
     for name in path:
         if not isinstance(obj, dict):
             return None

@@ -1,43 +1,44 @@
 """Strategies of the registry: defaulting, validation and lifecycle of a kind; base class and the simple kinds.
 
-The words are those of k8s.io/apiserver's registry strategies (`prepare_create`, `validate_update` …).
+Named like the methods of k8s.io/apiserver's registry strategies (`prepare_create`, `validate_update` …).
 """
 
 import base64
 from typing import Any, ClassVar
 
-from windlass.apiserver import builtin_types, object_meta, status_errors
+from windlass import label_syntax
+from windlass.apiserver import builtin_types, status_errors
 from windlass.apiserver.value_types import Json
 
 FieldErrors = list[status_errors.FieldError]
 
 
 class Strategy:
-    """A kind that does nothing special; others override what they do otherwise."""
+    """The default strategy; others override its methods."""
 
     counts_generations: ClassVar[bool] = False
-    """Does a change of the spec raise the generation?"""
+    """Does a change of the spec increment the generation?"""
     creates_on_update: ClassVar[bool] = False
     """Does a PUT of an object that is not there create it?"""
     needs_version_to_update: ClassVar[bool] = False
     """Is a PUT without resourceVersion refused?"""
     keeps_posted_status: ClassVar[bool] = False
     status_keeps: ClassVar[tuple[str, ...]] = ("spec",)
-    """What a write to the status subresource cannot change."""
+    """Fields that a write to the status subresource cannot change."""
 
     def __init__(self, struct: builtin_types.StructPart) -> None:
         self.has_status = any(field.name == "status" for field in struct.fields)
         self.struct = struct
 
     def check_name(self, name: str) -> tuple[str, ...]:
-        """Complaints about what an object of this kind is called."""
-        return object_meta.check_dns_subdomain(name)
+        """Errors in the name of an object of this kind."""
+        return label_syntax.check_dns_subdomain(name)
 
     def default(self, obj: Json) -> None:
-        """Fill in what the API's defaults say."""
+        """Set defaults."""
 
     def prepare_create(self, obj: Json) -> None:
-        """Set what a client cannot."""
+        """Set fields that a client cannot set."""
         if self.has_status and not self.keeps_posted_status:
             obj["status"] = self.new_status(obj)
         if self.counts_generations:
@@ -48,34 +49,34 @@ class Strategy:
         return zero
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Undo what a client cannot change, and count the change."""
+        """Restore fields that a client cannot change, and increment the generation."""
         if self.has_status:
             _keep_field(new, old, "status")
         if self.counts_generations and new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def prepare_status(self, new: Json, old: Json) -> None:
-        """Of a write to the status subresource, undo what is not status."""
+        """Restore all fields except status, for a write to the status subresource."""
         for name in self.status_keeps:
             _keep_field(new, old, name)
 
     def validate(self, obj: Json) -> FieldErrors:
-        """Complaints about a new object, its metadata aside."""
+        """Errors in a new object, without its metadata."""
         return []
 
     def validate_update(self, new: Json, old: Json) -> FieldErrors:
-        """Complaints about a change; by default the new object must be good by itself."""
+        """Errors in a change; by default those of the new object."""
         return self.validate(new)
 
     def validate_status(self, new: Json, old: Json) -> FieldErrors:
         return []
 
     def grace_s(self, obj: Json, asked_s: int | None) -> int | None:
-        """Seconds that a deletion waits for someone to finish; None if objects of this kind go at once."""
+        """Grace period of a deletion; None if objects of this kind are deleted at once."""
         return None
 
     def can_be_removed(self, obj: Json) -> bool:
-        """May an object that is being deleted go once it has no finalizer?"""
+        """May a terminating object be removed once it has no finalizer?"""
         return True
 
 
@@ -95,7 +96,7 @@ class NamespaceStrategy(Strategy):
     """Namespaces."""
 
     def check_name(self, name: str) -> tuple[str, ...]:
-        return object_meta.check_dns_label(name)
+        return label_syntax.check_dns_label(name)
 
     def default(self, obj: Json) -> None:
         if name := obj["metadata"].get("name"):
@@ -141,7 +142,7 @@ class NodeStrategy(Strategy):
             obj["status"].setdefault("allocatable", dict(obj["status"]["capacity"]))
 
     def validate(self, obj: Json) -> FieldErrors:
-        # The real server says metadata.taints, too.
+        # The real server reports metadata.taints, too.
         return _validate_taints(obj["spec"].get("taints") or [], "metadata.taints")
 
     def validate_update(self, new: Json, old: Json) -> FieldErrors:
@@ -160,10 +161,10 @@ def _validate_taints(taints: list[Json], at: str) -> FieldErrors:
     for i, taint in enumerate(taints):
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
         errors += [
-            status_errors.field_invalid(f"{at}[{i}].key", key, why) for why in object_meta.check_qualified_name(key)
+            status_errors.field_invalid(f"{at}[{i}].key", key, why) for why in label_syntax.check_qualified_name(key)
         ]
         errors += [
-            status_errors.field_invalid(f"{at}[{i}].value", value, why) for why in object_meta.check_label_value(value)
+            status_errors.field_invalid(f"{at}[{i}].value", value, why) for why in label_syntax.check_label_value(value)
         ]
         if not effect:
             errors.append(status_errors.field_required(f"{at}[{i}].effect"))
@@ -171,7 +172,7 @@ def _validate_taints(taints: list[Json], at: str) -> FieldErrors:
             errors.append(status_errors.field_not_supported(f"{at}[{i}].effect", effect, _EFFECTS))
         if (key, effect) in seen:
             said = "taints must be unique by key and effect pair"
-            # The real one shows the taint as Go has it, every field in capitals.
+            # kube-apiserver prints the taint as a Go struct.
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
             errors.append(status_errors.FieldError("FieldValueDuplicate", f"{at}[{i}]", shown, said))
         seen.add((key, effect))
@@ -246,7 +247,7 @@ class LeaseStrategy(Strategy):
 
 
 class ConfigMapStrategy(Strategy):
-    """ConfigMaps: immutable if they say so."""
+    """ConfigMaps, with `immutable`."""
 
     def validate_update(self, new: Json, old: Json) -> FieldErrors:
         if not old.get("immutable"):
@@ -258,7 +259,7 @@ class ConfigMapStrategy(Strategy):
 
 
 class SecretStrategy(ConfigMapStrategy):
-    """Secrets: what is given as text is kept encoded."""
+    """Secrets: stringData is stored base64-encoded in data."""
 
     def default(self, obj: Json) -> None:
         obj.setdefault("type", "Opaque")
@@ -291,7 +292,7 @@ class ServiceStrategy(Strategy):
 
 
 class PriorityClassStrategy(Strategy):
-    """PriorityClasses: their value never changes."""
+    """PriorityClasses: their value is immutable."""
 
     def default(self, obj: Json) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
@@ -308,13 +309,13 @@ class PriorityClassStrategy(Strategy):
 
 
 class GenerationStrategy(Strategy):
-    """A kind with no more to it than a generation that its spec's changes raise."""
+    """A kind with a generation and no other rules."""
 
     counts_generations = True
 
 
 class ResourceClaimStrategy(Strategy):
-    """ResourceClaims: what they ask for never changes."""
+    """ResourceClaims: their spec is immutable."""
 
     def default(self, obj: Json) -> None:
         default_device_requests(obj["spec"])
@@ -331,7 +332,7 @@ class ResourceClaimTemplateStrategy(Strategy):
 
 
 def default_device_requests(spec: Json) -> None:
-    """Requests for devices ask for exactly one unless they say otherwise."""
+    """Default of device requests: exactly one device."""
     for request in spec["devices"].get("requests") or ():
         for wanted in [request.get("exactly"), *(request.get("firstAvailable") or ())]:
             if wanted and wanted.setdefault("allocationMode", "ExactCount") == "ExactCount":

@@ -22,7 +22,7 @@ MAP_TYPE = "x-kubernetes-map-type"
 
 
 def mentions_keyword(schema: Any, word: str) -> bool:
-    """Does a schema use a keyword, anywhere? A field of that name counts as well, which does no harm."""
+    """Does a schema use a keyword anywhere? A field of that name also counts, which is harmless."""
     if isinstance(schema, Mapping):
         return word in schema or any(mentions_keyword(part, word) for part in schema.values())
     return isinstance(schema, list | tuple) and any(mentions_keyword(part, word) for part in schema)
@@ -37,7 +37,7 @@ def type_of_object(schema: Schema) -> value_types.ValueType:
 
 
 def type_of_schema(schema: Schema, preserves: bool = False) -> value_types.ValueType:
-    """The shape of one value. Below a schema that preserves unknown fields, everything may be there."""
+    """The shape of one value. Below a schema that preserves unknown fields, any value is allowed."""
     preserves = preserves or schema.get(PRESERVE) is True
     match schema.get("type", ""):
         case "object":
@@ -157,7 +157,7 @@ def field_schema(schema: Schema | None, name: str) -> Schema | None:
 
 
 def set_defaults(value: Any, schema: Schema | None) -> None:
-    """Fill in defaults, in place, those within defaults too."""
+    """Set defaults in place, also within defaults."""
     if schema is None:
         return
     if isinstance(value, dict):
@@ -188,7 +188,7 @@ _NO_KEY = object()
 
 
 def validate_list_types(value: Any, schema: Schema | None, at: str = "") -> list[status_errors.FieldError]:
-    """Complaints about items that are there twice."""
+    """Errors for duplicate items."""
     if schema is None:
         return []
     errors: list[status_errors.FieldError] = []
@@ -222,7 +222,7 @@ def _validate_list_items(items: list[Any], schema: Schema, at: str) -> list[stat
 
 
 def _find_repeated(items: list[Any]) -> list[int]:
-    """Indices at which something is seen for the second time."""
+    """Indices of repeated items."""
     seen: list[tuple[Any, int]] = []
     repeated = []
     for i, item in enumerate(items):
@@ -238,7 +238,7 @@ def _find_repeated(items: list[Any]) -> list[int]:
 
 
 def coerce_embedded_metadata(obj: dict[str, Any], schema: Schema, *, embeds: bool = True) -> list[str]:
-    """Bring metadata into its normal form, in place; paths of unknown fields in it. ValueError if it cannot be read.
+    """Normalize metadata in place; returns paths of unknown fields. ValueError if it cannot be read.
 
     `embeds`: may there be objects within the object?
     """
@@ -276,7 +276,7 @@ def _coerce_metadata(holder: dict[str, Any], at: str, unknown: list[str]) -> Non
 
 
 def validate_embedded_metadata(value: Any, schema: Schema | None, at: str = "") -> list[status_errors.FieldError]:
-    """Complaints about embedded objects: each must say what it is."""
+    """Errors in embedded objects: each needs apiVersion and kind."""
     if schema is None:
         return []
     errors: list[status_errors.FieldError] = []

@@ -12,6 +12,7 @@ from windlass.apiserver import (
     builtin_types,
     delete_handlers,
     disruption_controller,
+    disruption_status,
     field_manager,
     field_sets,
     object_meta,
@@ -63,7 +64,7 @@ def _check_target(target: Json) -> None:
 
 
 def _explain_unbindable(pod: Json, metadata: Json) -> str:
-    """Why the pod cannot be bound; empty if it can."""
+    """The reason why the pod cannot be bound; empty if it can."""
     found, name = pod["metadata"], pod["metadata"]["name"]
     if metadata.get("uid") and metadata["uid"] != found["uid"]:
         said = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {found['uid']}"
@@ -103,11 +104,11 @@ def handle_eviction(core: ServerState, call: ApiCall) -> ApiResponse:
         raise status_errors.not_found(call.resource, call.name)
     pod = stored.decode()
     if not _may_ignore_budgets(pod):
-        found = _find_budgets(core, pod)
-        if len(found) > 1:
+        stored_objects = _find_budgets(core, pod)
+        if len(stored_objects) > 1:
             return responses.json_response(500, _too_many_budgets())
-        if found and not _may_skip_budget(pod, found[0].decode()):
-            _charge_budget(core, call, found[0], options)
+        if stored_objects and not _may_skip_budget(pod, stored_objects[0].decode()):
+            _charge_budget(core, call, stored_objects[0], options)
     _evict_pod(core, call, stored, options)
     return responses.json_response(201, status_errors.success_status() | {"code": 201})
 
@@ -134,7 +135,7 @@ def _selects(budget: Json, labels: Any) -> bool:
 
 
 def _may_skip_budget(pod: Json, budget: Json) -> bool:
-    """May an unhealthy pod go without being charged?"""
+    """May an unhealthy pod be evicted without charging the budget?"""
     if pod_strategy.is_pod_ready(pod):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -146,7 +147,7 @@ def _may_skip_budget(pod: Json, budget: Json) -> bool:
 def _charge_budget(
     core: ServerState, call: ApiCall, stored: storage.StoredObject, options: delete_handlers.DeleteOptions
 ) -> None:
-    """Take one disruption from the budget, or refuse."""
+    """Charge one disruption to the budget, or refuse the eviction."""
     budget = stored.decode()
     name, known = budget["metadata"]["name"], budget["status"]
     if known.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
@@ -163,7 +164,7 @@ def _charge_budget(
     known["disruptionsAllowed"] -= 1
     known.setdefault("disruptedPods", {})[call.name] = call.now
     if known["disruptionsAllowed"] == 0:
-        disruption_controller.set_disruption_condition(budget, call.now)
+        disruption_status.set_disruption_condition(budget["status"], call.now)
     core.store.write(core.table(core.resource("policy", "poddisruptionbudgets")), stored.key, budget)
 
 
@@ -189,7 +190,7 @@ def _explain_refusal(name: str, known: Json) -> str:
 def _evict_pod(
     core: ServerState, call: ApiCall, stored: storage.StoredObject, options: delete_handlers.DeleteOptions
 ) -> None:
-    """Say why the pod goes, then delete it."""
+    """Set the DisruptionTarget condition, then delete the pod."""
     delete_handlers.check_preconditions(call, stored, options)
     if not options.is_dry_run:
         pod = stored.decode()
@@ -203,7 +204,7 @@ SCALE_API_VERSION = "autoscaling/v1"
 _OWN_PATH = ("f:spec", "f:replicas")
 
 _UNSET_REPLICAS = -(2**31)
-"""What the Scale says while the parent has no replicas at all."""
+"""Value in the Scale if the parent has no replicas field."""
 
 
 def _scale_field_manager() -> field_manager.FieldManager:
@@ -243,7 +244,7 @@ def _read_patch(call: ApiCall) -> Any:
 
 
 def _change_replicas(call: ApiCall, parent: Json, document: Any) -> Json:
-    """The parent with the replicas, and the owner of them, that a Scale asks for."""
+    """The parent with the replicas of a Scale, and their field manager."""
     paths = _scale_paths(call)
     live = make_scale(parent, paths)
     if storage.lookup_path(parent, *paths.replicas) is None:
@@ -280,7 +281,7 @@ def _apply_scale(
     except ValueError as error:
         raise status_errors.unclassified(f"failed to create typed patch object: {error}") from None
     if scale is not None and call.resource.is_custom:
-        # A change cannot be applied to the scale of a custom object; becoming a co-owner can.
+        # Applying a changed value to a custom object's scale fails upstream; applying the same value succeeds.
         named = f"/{(applied.get('metadata') or {}).get('name', '')}; {SCALE_API_VERSION}, Kind=Scale"
         why = f"request to convert CR to an invalid group/version: {SCALE_API_VERSION}"
         raise status_errors.unclassified(f"failed to convert new object ({named}) to proper version: {why}")
@@ -338,7 +339,7 @@ def make_scale(parent: Json, paths: ScalePaths) -> Json:
 
 
 def _format_selector(selector: Json | None) -> str:
-    """A label selector as requests spell it."""
+    """A label selector in its string form."""
     if not selector:
         return ""
     if not {"matchLabels", "matchExpressions"} & selector.keys():
@@ -368,7 +369,7 @@ def _parent_path(call: ApiCall) -> tuple[str, ...]:
 
 
 def _to_scale(call: ApiCall, owners: field_sets.Managers) -> field_sets.Managers:
-    """Those who own the parent's replicas, as owners of the Scale's."""
+    """The managers of the parent's replicas, as managers of the Scale's."""
     path = _parent_path(call)
     return {
         field_sets.ManagerIdentity.of(
@@ -380,7 +381,7 @@ def _to_scale(call: ApiCall, owners: field_sets.Managers) -> field_sets.Managers
 
 
 def _to_parent(call: ApiCall, parent: field_sets.Managers, scale: field_sets.Managers) -> field_sets.Managers:
-    """The parent's owners after a change of the Scale: whoever no longer owns the Scale's replicas loses them."""
+    """The parent's managers after a change of the Scale: managers that lost the Scale's replicas lose the parent's."""
     path, version = _parent_path(call), call.resource.api_version
     merged: field_sets.Managers = {}
     left = dict(scale)
@@ -396,6 +397,6 @@ def _to_parent(call: ApiCall, parent: field_sets.Managers, scale: field_sets.Man
             merged[who] = entry.holding(rest)
     for who, entry in left.items():
         if field_sets.has_path(entry.fields, *_OWN_PATH):
-            # No time: the real server looks for it among the parent's entries, where it is not.
+            # Without a time: kube-apiserver searches it among the parent's entries, which do not have it.
             merged[who] = field_sets.ManagerEntry(field_sets.field_set_of_path(*path), version)
     return merged

@@ -1,4 +1,4 @@
-"""Typed values, as in structured-merge-diff: type check of an object, and the field sets in which two objects differ."""
+"""Typed values, as in structured-merge-diff: type check of an object, and the fields in which two objects differ."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from windlass.apiserver import field_sets, value_types
 
 ABSENT: Any = object()
-"""No value at all; null is a value."""
+"""Marks an absent value; null is a value."""
 
 
 class TypeMismatch(ValueError):
-    """A value that its type does not allow: path and complaint, as structured-merge-diff words them."""
+    """A value of the wrong type; path and message are those of structured-merge-diff."""
 
 
 @dataclass(slots=True)
@@ -29,24 +29,26 @@ class Difference:
 
 
 def compare_values(old: value_types.Json, new: value_types.Json, type_: value_types.ValueType) -> Difference:
-    """What changed from old to new. Both are of the type already."""
-    found = Difference()
+    """The difference from old to new, both of the given type."""
+    difference = Difference()
     if type_.map is not None:
-        _compare_maps(old, new, type_.map, found)
-    return found
+        _compare_maps(old, new, type_.map, difference)
+    return difference
 
 
-def _compare_maps(old: value_types.Json, new: value_types.Json, shape: value_types.MapType, found: Difference) -> None:
+def _compare_maps(
+    old: value_types.Json, new: value_types.Json, shape: value_types.MapType, difference: Difference
+) -> None:
     for name, value in new.items():
         before = old.get(name, ABSENT)
         if before is ABSENT:
-            found.added["f:" + name] = all_fields(value, _field_type(shape, name))
+            difference.added["f:" + name] = all_fields(value, _field_type(shape, name))
         elif before != value or (before.__class__ is bool) is not (value.__class__ is bool):
-            _descend("f:" + name, before, value, _field_type(shape, name), found)
+            _descend("f:" + name, before, value, _field_type(shape, name), difference)
     if len(old) != len(new) or old.keys() != new.keys():
         for name, value in old.items():
             if name not in new:
-                found.removed["f:" + name] = all_fields(value, _field_type(shape, name))
+                difference.removed["f:" + name] = all_fields(value, _field_type(shape, name))
 
 
 def _field_type(shape: value_types.MapType, name: str) -> value_types.ValueType:
@@ -56,8 +58,8 @@ def _field_type(shape: value_types.MapType, name: str) -> value_types.ValueType:
     return type_
 
 
-def _descend(element: str, old: Any, new: Any, type_: value_types.ValueType, found: Difference) -> None:
-    """Compare two values that differ, and hang what was found under their path element."""
+def _descend(element: str, old: Any, new: Any, type_: value_types.ValueType, difference: Difference) -> None:
+    """Compare two values, and add differences under their path element."""
     below = Difference()
     if isinstance(old, dict) and isinstance(new, dict) and type_.map is not None:
         is_leaf = type_.map.is_atomic or not (old or new)
@@ -70,13 +72,13 @@ def _descend(element: str, old: Any, new: Any, type_: value_types.ValueType, fou
     else:
         is_leaf = _compare_kinds(old, new, type_, below)
     if is_leaf:
-        found.modified[element] = {}
+        difference.modified[element] = {}
     elif below.modified:
-        found.modified[element] = below.modified
+        difference.modified[element] = below.modified
     if below.removed:
-        found.removed[element] = below.removed
+        difference.removed[element] = below.removed
     if below.added:
-        found.added[element] = below.added
+        difference.added[element] = below.added
 
 
 def _compare_kinds(old: Any, new: Any, type_: value_types.ValueType, below: Difference) -> bool:
@@ -93,33 +95,33 @@ def _granular_children(value: Any, type_: value_types.ValueType) -> field_sets.F
     return field_sets.children_of(all_fields(value, type_)) if isinstance(value, dict | list) else {}
 
 
-def _compare_lists(old: list[Any], new: list[Any], shape: value_types.ListType, found: Difference) -> None:
+def _compare_lists(old: list[Any], new: list[Any], shape: value_types.ListType, difference: Difference) -> None:
     before, after = _index_items(old, shape), _index_items(new, shape)
     for element in [*before, *(element for element in after if element not in before)]:
-        _compare_items(element, before.get(element, []), after.get(element, []), shape, found)
+        _compare_items(element, before.get(element, []), after.get(element, []), shape, difference)
 
 
 def _compare_items(
-    element: str, old: list[Any], new: list[Any], shape: value_types.ListType, found: Difference
+    element: str, old: list[Any], new: list[Any], shape: value_types.ListType, difference: Difference
 ) -> None:
     """Compare the items that one path element stands for; more than one are taken as a whole."""
     if len(old) > 1 and len(new) > 1:
         if old != new:
-            found.modified[element] = {}
+            difference.modified[element] = {}
     elif len(old) > 1:
-        found.removed[element] = {}
+        difference.removed[element] = {}
         if new:
-            found.added[element] = all_fields(new[0], shape.element)
+            difference.added[element] = all_fields(new[0], shape.element)
     elif len(new) > 1:
-        found.added[element] = {}
+        difference.added[element] = {}
         if old:
-            found.removed[element] = all_fields(old[0], shape.element)
+            difference.removed[element] = all_fields(old[0], shape.element)
     elif not old:
-        found.added[element] = all_fields(new[0], shape.element)
+        difference.added[element] = all_fields(new[0], shape.element)
     elif not new:
-        found.removed[element] = all_fields(old[0], shape.element)
+        difference.removed[element] = all_fields(old[0], shape.element)
     elif old[0] != new[0]:
-        _descend(element, old[0], new[0], shape.element, found)
+        _descend(element, old[0], new[0], shape.element, difference)
 
 
 def _index_items(items: list[Any], shape: value_types.ListType) -> dict[str, list[Any]]:
@@ -133,7 +135,7 @@ def _index_items(items: list[Any], shape: value_types.ListType) -> dict[str, lis
 
 
 def all_fields(value: Any, type_: value_types.ValueType) -> field_sets.Fields:
-    """The node of a value that is there on one side only: itself and, unless it is a leaf, all below it."""
+    """The node of a value that exists on one side only: itself and all nodes below it."""
     if value.__class__ is dict and value:
         shape = type_.map
         if shape is None:
@@ -203,7 +205,7 @@ _DUPLICATE = "duplicate entries for key"
 
 
 def check_typed(value: value_types.Json, type_: value_types.ValueType, *, allow_duplicates: bool = False) -> None:
-    """Raise `Untyped` with every complaint, if there is one."""
+    """Raise `TypeMismatch` with all errors, if there are any."""
     complaints = _check_value(value, type_, "")
     if allow_duplicates:
         complaints = [complaint for complaint in complaints if _DUPLICATE not in complaint]
@@ -232,7 +234,7 @@ def _check_map(value: value_types.Json, shape: value_types.MapType, at: str) -> 
     for name, item in value.items():
         below = shape.field(name)
         if below is None:
-            # The real one stops at the first of a map, too.
+            # kube-apiserver stops at the first of a map, too.
             return [*complaints, f"{at}.{name}: field not declared in schema"]
         complaints += _check_value(item, below, f"{at}.{name}")
     return complaints
@@ -276,7 +278,7 @@ def _go_type(value: Any) -> str:
 
 
 def _format_go(value: Any) -> str:
-    """A value as Go prints it in the real complaint (`%v`)."""
+    """A value as Go prints it in the error (`%v`)."""
     return f"&{{{_format_plain(value)}}}"
 
 

@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 class ValueType:
-    """What a value may be. Where several are set the value itself decides."""
+    """The allowed types of a value. If several are set, the value decides."""
 
     __slots__ = ("list", "map", "scalar")
 
@@ -32,7 +32,7 @@ class ListType:
         self.is_associative = is_associative
         self.keys = tuple(sorted(keys))
         self.key_defaults: Mapping[str, Any] = {}
-        """What a key that an item leaves out is taken for."""
+        """Defaults of keys that an item omits."""
 
 
 class MapType:
@@ -61,4 +61,4 @@ def _make_untyped() -> tuple[ValueType, ValueType]:
 
 
 ATOMIC, DEDUCED = _make_untyped()
-"""Anything, as one leaf; anything, maps being granular and lists atomic."""
+"""Untyped values: as one leaf, or with granular maps and atomic lists."""

@@ -1,6 +1,6 @@
-"""Watches: bytes collect in an order that follows the writes; an adapter takes them when its client can read.
+"""Watches: bytes collect in an order that follows the writes; an adapter reads them when its client can receive.
 
-A watch that is not read falls behind until it is ended, as the real server does it; its client then comes again with
+A watch that is not read is ended when its buffer is full, as in kube-apiserver; its client then reconnects with
 the last version it saw, or lists anew.
 """
 
@@ -17,7 +17,7 @@ RenderLine = Callable[[str, storage.StoredObject], bytes]
 
 
 def _ignore_wakeup() -> None:
-    """Nobody waits yet."""
+    """No reader waits yet."""
 
 
 class Watch:
@@ -67,21 +67,21 @@ class Watch:
         return taken
 
     def replay(self, events: list[storage.StorageEvent]) -> None:
-        """Events of the past that the client has not seen."""
+        """Send past events that the client has not received."""
         for event in events:
             self._offer(event)
 
     def send_initial(self, objects: list[storage.StoredObject]) -> None:
-        """Objects that are there already, as if they were added now."""
+        """Send existing objects as ADDED events."""
         self._lines.extend(self._render_line(storage.ADDED, stored) for stored in objects)
 
     def send_error(self, refused: status_errors.StatusError) -> None:
-        """The client's version cannot be served: say so and end."""
+        """Send an ERROR event and end: the client's version cannot be served."""
         self._lines.append(storage.make_watch_line("ERROR", storage.encode_json(refused.body())))
         self.stop()
 
     def send_bookmark(self, version: int, *, ends_initial_events: bool = False) -> None:
-        """Tell the client that it has seen everything up to a version."""
+        """Send a bookmark: the client has received everything up to a version."""
         if self.is_ended:
             return
         metadata: Json = {**self._zero.get("metadata", {}), "resourceVersion": str(version)}
@@ -108,7 +108,7 @@ class Watch:
     def _translate(
         self, event: storage.StorageEvent, is_now: bool, was_before: bool
     ) -> tuple[str, storage.StoredObject]:
-        """What a write means to someone who sees only what a selector selects."""
+        """The type of event for a watch with a selector."""
         if is_now:
             return (storage.MODIFIED if was_before else storage.ADDED), event.now
         if event.type == storage.DELETED or event.before is None:

@@ -75,15 +75,16 @@ _STATEFUL_SET_FIELDS_LATER = ("persistentVolumeClaimRetentionPolicy", "minReadyS
 
 
 class StatefulSetStrategy(ReplicaSetStrategy):
-    """StatefulSets: what a pod's identity hangs on does not change."""
+    """StatefulSets: fields of the pods' identity are immutable."""
 
     def validate_update(self, new: Json, old: Json) -> FieldErrors:
         errors = self.validate(new)
         changed = {name for name in {*new["spec"], *old["spec"]} if new["spec"].get(name) != old["spec"].get(name)}
         if changed - {*_STATEFUL_SET_FIELDS, *_STATEFUL_SET_FIELDS_LATER}:
             listed = ", ".join(f"'{name}'" for name in (*_STATEFUL_SET_FIELDS, _STATEFUL_SET_FIELDS_LATER[0]))
-            said = f"updates to statefulset spec for fields other than {listed} and '{_STATEFUL_SET_FIELDS_LATER[1]}' are forbidden"
-            errors.append(status_errors.field_forbidden("spec", said))
+            last = _STATEFUL_SET_FIELDS_LATER[1]
+            message = f"updates to statefulset spec for fields other than {listed} and '{last}' are forbidden"
+            errors.append(status_errors.field_forbidden("spec", message))
         return errors
 
     def default(self, obj: Json) -> None:
@@ -102,7 +103,7 @@ class StatefulSetStrategy(ReplicaSetStrategy):
 
 
 class DaemonSetStrategy(WorkloadStrategy):
-    """DaemonSets, which still count the generations of their template in an annotation."""
+    """DaemonSets, with the template's generation in an annotation."""
 
     _COUNTED = "deprecated.daemonset.template.generation"
 
@@ -119,7 +120,7 @@ class DaemonSetStrategy(WorkloadStrategy):
 
     def default(self, obj: Json) -> None:
         super().default(obj)
-        # Zero until it is counted; whoever posts the object owns it all the same.
+        # Zero until it is incremented; the client that posts the object owns the field.
         obj["metadata"].setdefault("annotations", {}).setdefault(self._COUNTED, "0")
         update = obj["spec"]["updateStrategy"]
         if update.setdefault("type", "RollingUpdate") == "RollingUpdate":
@@ -128,7 +129,7 @@ class DaemonSetStrategy(WorkloadStrategy):
 
 
 class ReplicationControllerStrategy(ReplicaSetStrategy):
-    """ReplicationControllers: the selector is a plain map and comes from the template where it is missing."""
+    """ReplicationControllers: the selector is a plain map that defaults to the template's labels."""
 
     def default(self, obj: Json) -> None:
         spec = obj["spec"]
@@ -153,7 +154,7 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
 
 
 class JobStrategy(WorkloadStrategy):
-    """Jobs: the selector and the labels that it asks for come from the job's uid."""
+    """Jobs: the selector and its labels are generated from the Job's uid."""
 
     def default(self, obj: Json) -> None:
         super().default(obj)
@@ -172,7 +173,7 @@ class JobStrategy(WorkloadStrategy):
         _fill_defaults(labels, **{"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name})
         _fill_defaults(labels, **{"controller-uid": uid, "job-name": name})
         obj["spec"].setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
-        # The real server defaults a job's labels to its template's when it reads the job again.
+        # kube-apiserver defaults a Job's labels to its template's when it decodes the stored Job.
         obj["metadata"].setdefault("labels", dict(labels))
 
     def validate_update(self, new: Json, old: Json) -> FieldErrors:
@@ -258,7 +259,7 @@ def _validate_limit(value: Any, at: str) -> FieldErrors:
 
 
 def validate_selector(selector: Json, at: str) -> FieldErrors:
-    """Complaints about a label selector's requirements."""
+    """Errors in a label selector's requirements."""
     errors: FieldErrors = []
     for i, requirement in enumerate(selector.get("matchExpressions") or ()):
         operator, values = requirement.get("operator", ""), requirement.get("values")

@@ -1,4 +1,4 @@
-"""POST and PUT handlers, and what every write shares: decoding, defaulting, validation, managedFields, storage."""
+"""POST and PUT handlers, and the steps of every write: decoding, defaulting, validation, managedFields, storage."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from windlass.apiserver.value_types import Json
 
 
 def decode_object(call: ApiCall, document: Json) -> Json:
-    """The object that a request's body spells, as an object of the request's resource, defaulted."""
+    """Decode a request's body as an object of the request's resource, with defaults."""
     _check_kind(call, document)
     try:
         obj, unknown = _normalize(call, document)
@@ -35,7 +35,7 @@ def decode_object(call: ApiCall, document: Json) -> Json:
 
 
 def _invalid_document(call: ApiCall, document: Json, why: str) -> status_errors.StatusError:
-    """A document that is no object of the kind: a bad request, or a patch that leaves a bad object."""
+    """The error for a document that is no object of the kind: 400, or 422 for the result of a patch."""
     if call.method == "PATCH":
         error = status_errors.field_invalid("patch", storage.encode_json(document).decode(), why)
         return status_errors.invalid_kind("", "", "", [error])
@@ -73,7 +73,7 @@ def _normalize(call: ApiCall, document: Json) -> tuple[Json, list[str]]:
 
 
 def complete_object(call: ApiCall, obj: Json) -> Json:
-    """An object that an apply put together, in normal form and with defaults."""
+    """The result of an apply, normalized and with defaults."""
     strategy = call.resource.strategy
     named = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
     try:
@@ -91,7 +91,7 @@ def complete_object(call: ApiCall, obj: Json) -> Json:
 
 
 def _report_unknown_fields(call: ApiCall, document: Json, unknown: list[str]) -> None:
-    """Unknown fields are dropped with a warning, or refused, or dropped in silence: as the client wants it."""
+    """Handle unknown fields by `fieldValidation`: Warn, Strict or Ignore."""
     complaints = [f'unknown field "{path}"' for path in unknown]
     match call.field_validation:
         case "Strict":
@@ -113,17 +113,17 @@ _DUPLICATES = (
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a write came to."""
+    """Result of a write."""
 
     raw: bytes
-    """The object as it is now, or would be."""
+    """The stored object, or that of a dry run."""
     is_new: bool = False
 
 
 def take_managers(obj: Json, live: Json | None) -> Managers:
-    """Whose fields an object says it has, or else the live one; takes them out of the object.
+    """Remove managedFields from an object and parse them, or else those of the live object.
 
-    An empty list resets them; one that cannot be read counts as none.
+    An empty list resets them; an unreadable one counts as absent.
     """
     said = obj["metadata"].pop("managedFields", None)
     if said is not None and (not said or said == [{}]):
@@ -146,7 +146,7 @@ def put_managers(obj: Json, found: Managers) -> None:
 
 
 def track_update(call: ApiCall, new: Json, live: Json | None) -> None:
-    """Note in the object who changed what. What cannot be tracked is forgotten, as the real server does it."""
+    """Update the object's managedFields. If they cannot be tracked, they are dropped, as in kube-apiserver."""
     keeper = call.resource.field_manager(call.subresource)
     if call.subresource and live is not None:
         new["metadata"].pop("managedFields", None)
@@ -174,7 +174,7 @@ def without_managers(obj: Json) -> Json:
 
 
 def store_new_object(core: ServerState, call: ApiCall, obj: Json) -> WriteResult:
-    """Store an object that is not there yet. Its managers are in it already."""
+    """Store a new object, which has its managedFields already."""
     metadata = obj["metadata"]
     call.name = metadata.get("name", "")
     admission.check_namespace(core, call)
@@ -218,11 +218,11 @@ def _without_managed_fields(obj: Json) -> Json:
 # ── Changing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 ObjectChange = Callable[[Json], Json]
-"""From the live object, freely changeable, to the new one, whose managers are in it already."""
+"""Makes the new object, including managedFields, from a mutable copy of the live one."""
 
 
 def store_update(core: ServerState, call: ApiCall, stored: storage.StoredObject, change: ObjectChange) -> WriteResult:
-    """Replace an object by what a change makes of it."""
+    """Update an object by a function."""
     resource, strategy = call.resource, call.resource.strategy
     old = stored.decode()
     new = change(stored.decode())
@@ -261,14 +261,14 @@ def _store_changed(core: ServerState, call: ApiCall, stored: storage.StoredObjec
     table = core.table(call.resource)
     if call.is_dry_run:
         return WriteResult(table.encode(new, stored.version))
-    if _may_go(call, new, old):
+    if _can_be_removed(call, new, old):
         core.store.delete(table, stored.key)
         return WriteResult(table.encode(new, stored.version))
     return WriteResult(core.store.write(table, stored.key, new).raw)
 
 
-def _may_go(call: ApiCall, new: Json, old: Json) -> bool:
-    """Is a deletion over, now that the last finalizer is gone?"""
+def _can_be_removed(call: ApiCall, new: Json, old: Json) -> bool:
+    """Can a terminating object be removed, now that its last finalizer is gone?"""
     was, now = old["metadata"], new["metadata"]
     if "deletionTimestamp" not in was or now.get("finalizers"):
         return False
@@ -276,7 +276,7 @@ def _may_go(call: ApiCall, new: Json, old: Json) -> bool:
 
 
 def is_unchanged(new: Json, old: Json) -> bool:
-    """Is nothing changed, but for the times of managers?"""
+    """Are the objects equal except for the times of managers?"""
     if new == old:
         return True
     mine, theirs = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
@@ -292,26 +292,26 @@ def warn_of_duplicates(call: ApiCall, obj: Json) -> None:
         call.warn(_DUPLICATES + ", ".join(doubled))
 
 
-def apply_conflict_error(found: field_manager.ApplyConflict) -> status_errors.StatusError:
-    """The Status of an apply that would take fields from others."""
+def apply_conflict_error(apply_conflict: field_manager.ApplyConflict) -> status_errors.StatusError:
+    """The Status of an apply with conflicts."""
     causes = [
         {
             "reason": "FieldManagerConflict",
             "message": f"conflict with {_format_manager(who)}",
             "field": field_sets.format_field_path(path),
         }
-        for who, path in found.found
+        for who, path in apply_conflict.found
     ]
     if len(causes) == 1:
-        who, path = found.found[0]
+        who, path = apply_conflict.found[0]
         said = (
             f"Apply failed with 1 conflict: conflict with {_format_manager(who)}: {field_sets.format_field_path(path)}"
         )
         return status_errors.apply_conflict(said, causes)
     lines = []
-    for who in sorted({who for who, _ in found.found}):
+    for who in sorted({who for who, _ in apply_conflict.found}):
         lines.append(f"conflicts with {_format_manager(who)}:")
-        lines += [f"- {field_sets.format_field_path(path)}" for other, path in found.found if other == who]
+        lines += [f"- {field_sets.format_field_path(path)}" for other, path in apply_conflict.found if other == who]
     said = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
     return status_errors.apply_conflict(said, causes)
 
@@ -371,7 +371,7 @@ def _check_name(call: ApiCall, obj: Json) -> None:
 
 
 def check_uid_precondition(call: ApiCall, asked: str, stored: storage.StoredObject | None) -> None:
-    """A uid in the object is a precondition, which an object that is not there does not meet either."""
+    """A uid in the object is a precondition, which a missing object does not meet."""
     found, key = ("", f"{call.namespace}/{call.name}") if stored is None else (stored.uid, stored.key)
     if asked and asked != found:
         path = "/".join(part for part in (call.resource.group, call.resource.plural, key) if part)

@@ -1,4 +1,4 @@
-"""Static type checks and compile errors, in the words of cel-go.
+"""Static type checks and compile errors, with the messages of cel-go.
 
 A type is named as cel-go prints it. `any` accepts every value; an empty name is an unknown type and is never refused.
 Every expression refused here cel-go refuses too; the reverse does not hold. An `Issue` is printed with its position and
@@ -34,8 +34,8 @@ _SIGNS = {"!_": frozenset((BOOL,)), "-_": frozenset(("int", "double"))}
 
 _RELATION_OPERATORS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
-_RESULTS = {**dict.fromkeys(_OF_TEXT, BOOL), **_FROM_TEXT, **dict.fromkeys(_RELATION_OPERATORS, BOOL), "size": INT, "!_": BOOL,
-            "in": BOOL}  # fmt: skip
+_RESULTS = {**dict.fromkeys(_OF_TEXT, BOOL), **_FROM_TEXT, **dict.fromkeys(_RELATION_OPERATORS, BOOL), "size": INT,
+            "!_": BOOL, "in": BOOL}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def of_item(container: str) -> str:
 
 
 def of_call(name: str, given: Sequence[str]) -> str:
-    """The type of what a call returns."""
+    """The type of a call's result."""
     if name == "?:":
         return given[1] if given[1] == given[2] else UNKNOWN
     if name in _OPERANDS:
@@ -79,10 +79,10 @@ def of_call(name: str, given: Sequence[str]) -> str:
 
 
 def has_overload(name: str, given: Sequence[str]) -> bool:
-    """May a call be made with arguments of these types?"""
-    known = [one for one in given if one not in (ANY, UNKNOWN)]
+    """Is there an overload for arguments of these types?"""
+    known = [item for item in given if item not in (ANY, UNKNOWN)]
     if name in _OPERANDS:
-        return all(one in _OPERANDS[name] for one in known if one in _SCALARS) and _agree(known)
+        return all(entry in _OPERANDS[name] for entry in known if entry in _SCALARS) and _agree(known)
     if name == "?:":
         return given[0] in (ANY, UNKNOWN, BOOL) and _agree(given[1:])
     if name in _SIGNS:
@@ -97,7 +97,7 @@ def has_overload(name: str, given: Sequence[str]) -> bool:
 
 
 def _agree(known: Sequence[str]) -> bool:
-    return len({one for one in known if one in _SCALARS}) < 2
+    return len({item for item in known if item in _SCALARS}) < 2
 
 
 def format_call_types(given: Sequence[str], is_method: bool) -> str:
@@ -112,17 +112,17 @@ _OPERATOR_NAMES = {
     **{name: f"_{name}_" for name in ("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%")}, "in": "@in",
     "?:": "_?_:_",
 }  # fmt: skip
-"""Names of operators that are not those of `syntax`."""
+"""cel-go's names of operators that differ from those of the parser."""
 
 _DOTS = {False: ".", True: "．"}
 
 _MARKS = {False: "^", True: "＾"}
-"""By whether the character takes more than one byte."""
+"""Marker by whether the character takes more than one byte."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Issue:
-    """A fault at a position of the expression; -1 where it has none."""
+    """An error at a position of the expression; -1 without a position."""
 
     at: int
     text: str
@@ -137,7 +137,7 @@ def undefined_field(field: str, at: int) -> Issue:
 
 
 def no_overload(name: str, given: Sequence[str], at: int, is_method: bool = False) -> Issue:
-    """Where the type of an argument is not known, it names no types, unlike cel-go's."""
+    """Unlike cel-go's, it names no types if the type of an argument is unknown."""
     spelled = format_call_types(given, is_method)
     applied = f"'{spelled}'" if spelled else f"{len(given)} arguments"
     return Issue(at, f"found no matching overload for '{_OPERATOR_NAMES.get(name, name)}' applied to {applied}")
@@ -147,9 +147,9 @@ def expected_bool(found: str, at: int) -> Issue:
     return Issue(at, f"expected type 'bool' but found '{found}'")
 
 
-def format_issues(expression: str, found: Iterable[Issue]) -> str:
-    """Issues in the order of their positions, each with the line that it is in."""
-    return "\n".join(_format_issue(expression, issue) for issue in sorted(found))
+def format_issues(expression: str, issues: Iterable[Issue]) -> str:
+    """Issues in the order of their positions, each with its line of the expression."""
+    return "\n".join(_format_issue(expression, issue) for issue in sorted(issues))
 
 
 def _format_issue(expression: str, issue: Issue) -> str:

@@ -1,4 +1,4 @@
-"""Compiled code of one expression node, and the generator protocol by which node builders request code of other nodes."""
+"""Compiled code of one expression node, and the generator protocol by which node builders request other nodes' code."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,20 +18,20 @@ class Code:
 
     step: Step
     cost: int = 0
-    """What is always spent when the node is evaluated. It is charged by the node around it."""
+    """The fixed cost of an evaluation. It is charged by the parent node."""
     more: int | None = 0
-    """What may be spent beyond that, at most; None if only the input can tell."""
+    """Upper bound of further costs; None if it depends on the input."""
     is_constant: bool = False
     type: str = ""
-    """What is known of the type of its value: see `types`."""
+    """The static type of its value: see `checker`."""
 
     @property
     def most(self) -> int | None:
-        """What evaluating the node costs at most."""
+        """Upper bound of the cost of the node."""
         return None if self.more is None else self.cost + self.more
 
     def charged(self, scope: "Scope") -> Step:
-        """The step, paying for itself where costs are counted."""
+        """The step, charging its fixed cost if costs are counted."""
         if not self.cost or not scope.is_metered:
             return self.step
         step, cost = self.step, self.cost
@@ -45,16 +45,16 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a node stands: the names that it may use, and whether costs are counted there."""
+    """The scope of a node: the names in it, and whether costs are counted."""
 
     names: frozenset[str]
     is_metered: bool = True
     bound: frozenset[str] = frozenset()
-    """Names whose value may be an error, which is one only where the name is used."""
+    """Names whose value may be an error, which is raised where the name is used."""
     records: Mapping[str, RecordType] = field(default_factory=dict)
-    """By name, the types of variables whose fields are known."""
+    """Types of variables with known fields, by name."""
     issues: list[Issue] = field(default_factory=list)
-    """What is wrong with the expression, as far as it is built. All scopes of an expression share it."""
+    """Issues of the expression so far. All scopes of an expression share the list."""
 
     def add(self, *names: str) -> "Scope":
         return self._with(names, self.bound - frozenset(names))
@@ -63,7 +63,7 @@ class Scope:
         return self._with((name,), self.bound | {name})
 
     def _with(self, names: tuple[str, ...], bound: frozenset[str]) -> "Scope":
-        """The scope in which these names mean something else."""
+        """The scope with these names bound anew."""
         records = {name: known for name, known in self.records.items() if name not in names}
         return replace(self, names=self.names | frozenset(names), bound=bound, records=records)
 
@@ -72,7 +72,7 @@ BuildRequest: TypeAlias = tuple[parser.Node, Scope]
 Builder: TypeAlias = Generator[BuildRequest, Code, Code]
 """Yields nodes, with their scopes; is sent their code; returns the code of its own node.
 
-So trees are built without recursion, however deep they are.
+So trees of any depth are built without recursion.
 """
 
 
@@ -90,7 +90,7 @@ def build_all(nodes: Iterable[parser.Node], scope: Scope) -> Generator[BuildRequ
 
 
 def sum_costs(costs: Iterable[int | None]) -> int | None:
-    """The sum, if all of it is known."""
+    """The sum, or None if one of the costs is unknown."""
     total = 0
     for cost in costs:
         if cost is None:

@@ -24,20 +24,20 @@ _NO_RECORDS: Records = {}
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled expression. Evaluating it changes nothing."""
+    """A compiled expression. Evaluation has no side effects."""
 
     text: str
     metered: Code
-    """Counts what it costs."""
+    """Code that counts costs."""
     unmetered: Step
-    """Counts nothing: for limits that the expression cannot exceed."""
+    """Code that counts no costs, for limits that the expression cannot exceed."""
     most: float
-    """What the expression costs at most, as far as that is known before it is evaluated."""
+    """Upper bound of the expression's cost; None if it depends on the input."""
     type: str
-    """What is known of the type of its value: see `types`."""
+    """The static type of its value: see `checker`."""
 
     def evaluate(self, variables: Variables, max_cost: int = costs.MAX_COST) -> Value:
-        """What the expression comes to. EvaluationError where it fails on these variables, whatever the cause."""
+        """The value of the expression. EvaluationError for any failure on these variables."""
         try:
             if self.most <= max_cost:
                 return self.unmetered(variables)
@@ -51,7 +51,7 @@ class Program:
 
 
 def compile(text: str, variables: tuple[str, ...], records: Records = _NO_RECORDS) -> Program:
-    """The expression over variables of these names. CompileError if it can never be evaluated, whatever the cause.
+    """Compile an expression over variables of these names. CompileError if it is invalid.
 
     `records` are the types of variables whose fields are known.
     """
@@ -74,7 +74,7 @@ def compile(text: str, variables: tuple[str, ...], records: Records = _NO_RECORD
 
 
 def build_code(tree: parser.Node, scope: Scope) -> Code:
-    """A tree as code. Builders of nodes ask for the code of other nodes."""
+    """Compile a tree. Node builders request the code of other nodes."""
     stack: list[Builder] = []
     made = node_builders.build_node(tree, scope)
     while not isinstance(made, Code) or stack:

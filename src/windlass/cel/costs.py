@@ -19,7 +19,7 @@ METER_KEY = "@cost"
 CREATE_LIST, CREATE_MAP = 10, 30
 
 APPEND = 2 + CREATE_LIST
-"""Adding an item to the result of a macro: read the result, make a list of the item, and join them."""
+"""Cost of adding an item to the result of a macro: read the result, make a list of the item, join them."""
 
 _CHARACTER = 0.1
 
@@ -27,7 +27,7 @@ _PATTERN_CHARACTER = 0.25
 
 
 class Meter:
-    """What one evaluation has cost so far."""
+    """Counts the cost of one evaluation against its limit."""
 
     __slots__ = ("limit", "spent")
 
@@ -41,7 +41,7 @@ class Meter:
 
 
 CallCost: TypeAlias = Callable[..., int]
-"""The cost of a call, of its arguments."""
+"""The cost of a call as a function of its arguments."""
 
 _SIZED = frozenset((str, bytes, list, dict))
 
@@ -53,7 +53,7 @@ def value_size(value: Value) -> int:
 
 
 def traversal_cost(value: Value, known: dict[int, int] | None = None) -> int:
-    """The cost of walking through a value and all that is in it. What is in it many times is walked through once."""
+    """The cost of traversing a value. Shared parts are traversed once."""
     if isinstance(value, str | bytes):
         return int(len(value) * _CHARACTER)
     if not isinstance(value, list | Mapping):
@@ -66,7 +66,7 @@ def traversal_cost(value: Value, known: dict[int, int] | None = None) -> int:
 
 
 def count_nested(value: Value) -> int:
-    """How many values are within the items of a list or map.
+    """The number of values nested in the items of a list or map.
 
     Kubernetes charges nothing for them where it compares lists. An expression of a few lines can make lists of lists of
     the same lists with more items than anything can ever compare, so they are charged here.
@@ -117,14 +117,14 @@ COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
 def has_unit_comparison_cost(value: Value) -> bool:
-    """Does comparing with this value cost one? (It costs nothing if the other one is empty; never mind.)"""
+    """Does comparing with this value cost at most one? (It costs nothing if the other value is empty.)"""
     return 0 < value_size(value) <= 10
 
 
 def bound_comparison(
     steps: Sequence[Callable[[Mapping[str, Value]], Value]], are_constant: Sequence[bool]
 ) -> int | None:
-    """What comparing with a constant costs at most, whatever it is compared with."""
+    """Upper bound of the cost of comparing any value with a constant."""
     sizes = [value_size(step({})) for step, is_constant in zip(steps, are_constant, strict=True) if is_constant]
     return math.ceil(min(sizes) * _CHARACTER) if sizes else None
 
@@ -152,12 +152,12 @@ def _within(item: Value, container: Value) -> int:
 
 
 def _compare_with_all(item: Value, items: Value) -> int:
-    """What it costs more to compare an item with others because they are nested."""
+    """Additional cost of comparing an item with nested values."""
     return min(value_size(items) * (value_size(item) + count_nested(item)), count_nested(items)) // _PER_COST
 
 
 def _replace(text: Value, old: Value, new: Value, *_: Value) -> int:
-    """Kubernetes charges for the text that is read; here, a result that is much longer costs more."""
+    """Kubernetes charges for the text that is read; here, a much longer result costs more."""
     if not all(isinstance(value, str) for value in (text, old, new)):
         return 1
     longer: int = text.count(old) * (len(new) - len(old)) - len(text)
@@ -169,7 +169,7 @@ def _find(target: Value, *_: Value) -> int:
 
 
 def _join(items: Value, separator: Value = "") -> int:
-    """By the length of the result, which need not be made for it."""
+    """By the length of the result, computed without joining."""
     if not isinstance(items, list):
         return 1
     return math.ceil((sum(map(value_size, items)) + value_size(separator) * max(len(items) - 1, 0)) * 2 * _CHARACTER)
@@ -205,7 +205,7 @@ def _slice(items: Value, start: Value, end: Value) -> int:
 
 
 def _flatten(items: Value, depth: Value = 1) -> int:
-    """What is nested may all become items of the result, which Kubernetes does not charge."""
+    """All nested values may become items of the result, which Kubernetes does not charge."""
     times = max(depth, 0) if type(depth) is int else 0
     return value_size(items) * times + 1 + CREATE_LIST + count_nested(items) // _PER_COST
 
@@ -228,8 +228,8 @@ def _width(cidr: Value) -> int:
 
 
 CALLS: Mapping[str, int | CallCost] = {
-    "==": compare_cost, "!=": compare_cost, "<": compare_cost, "<=": compare_cost, ">": compare_cost, ">=": compare_cost,
-    "+": _plus, "in": _within,
+    "==": compare_cost, "!=": compare_cost, "<": compare_cost, "<=": compare_cost, ">": compare_cost,
+    ">=": compare_cost, "+": _plus, "in": _within,
     "startsWith": _read, "endsWith": _read, "contains": _contain, "matches": _match, "find": _match, "findAll": _match,
     "lowerAscii": _read, "upperAscii": _read, "trim": _read, "substring": _read, "replace": _replace, "split": _rewrite,
     "join": _join, "quantity": _read, "isQuantity": _read, "semver": _read, "isSemver": _read,
@@ -241,7 +241,7 @@ CALLS: Mapping[str, int | CallCost] = {
     "slice": _slice, "flatten": _flatten, "sort": compare_all_cost, "lists.range": _count,
     "sets.contains": _sets(1), "sets.intersects": _sets(1), "sets.equivalent": _sets(2),
 }  # fmt: skip
-"""By function; whatever is not here costs one."""
+"""Costs by function; all other functions cost one."""
 
 MAX_COST = 1_000_000
-"""What an evaluation may cost: Kubernetes' limit for selectors of devices."""
+"""Cost limit of an evaluation: Kubernetes' limit for device selectors."""

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def string_function(function: Callable[..., Value], *types: type) -> Callable[..., Value]:
-    """The function, of a string and arguments of these types; anything else is no overload."""
+    """Check arguments: a string and values of these types; otherwise there is no overload."""
     expected = (str, *types)
 
     @functools.wraps(function)
@@ -38,7 +38,7 @@ def string_function(function: Callable[..., Value], *types: type) -> Callable[..
 
 
 MAX_STEPS = 500_000
-"""Steps of matching that one call may take: about a second at worst. Kubernetes' costs alone would allow many more."""
+"""Most matching steps of one call: about a second. Kubernetes' cost limit alone would allow many more."""
 
 
 def matches_pattern(text: str, pattern: str) -> bool:
@@ -229,7 +229,7 @@ def sort_items(items: list[Value]) -> list[Value]:
 
 
 def sort_items_by(items: list[Value], keys: list[Value]) -> list[Value]:
-    """The items in the order of their keys, which are of one type that has an order."""
+    """The items sorted by their keys, which have one ordered type."""
     if not keys:
         return []
     if not isinstance(keys[0], bool | int | float | str | bytes | Version | Quantity):
@@ -303,7 +303,7 @@ FUNCTIONS: Mapping[tuple[str, int], Function] = {
     ("cidr", 1): kubernetes_types.parse_cidr,
     ("isCIDR", 1): kubernetes_types.can_parse(kubernetes_types.parse_cidr),
 }
-"""By (name, arguments)."""
+"""Functions by (name, number of arguments)."""
 
 METHODS: Mapping[tuple[str, int], Function] = {
     ("size", 0): operators.size_of,
@@ -368,7 +368,7 @@ METHODS: Mapping[tuple[str, int], Function] = {
     ("hasValue", 0): _on_optional(lambda target: target.has_value),
     ("value", 0): _on_optional(_optional_value),
 }
-"""By (name, arguments beside the target)."""
+"""Methods by (name, number of arguments besides the target)."""
 
 NAMESPACED: Mapping[tuple[str, str, int], Function] = {
     ("optional", "of", 1): lambda value: Optional(value, True),
@@ -380,14 +380,14 @@ NAMESPACED: Mapping[tuple[str, str, int], Function] = {
     ("sets", "equivalent", 2): list_function(sets_equivalent),
     ("sets", "intersects", 2): list_function(sets_intersect),
 }
-"""By (namespace, name, arguments)."""
+"""Functions of namespaces by (namespace, name, number of arguments)."""
 
 LEFT_OUT = frozenset(
     ("timestamp", "duration", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours",
      "getMilliseconds", "getMinutes", "getMonth", "getSeconds", "url", "isURL", "getScheme", "getHost", "getHostname",
      "getPort", "getEscapedPath", "getQuery", "format")
 )  # fmt: skip
-"""Functions that Kubernetes has and that are not here."""
+"""Functions of Kubernetes that are not supported."""
 
 NAMES = frozenset(
     (

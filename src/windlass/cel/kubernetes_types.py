@@ -84,7 +84,7 @@ def ip_function(function: Callable[[Address], Value]) -> Callable[[Value], Value
 
 
 def is_global_unicast(address: Address) -> bool:
-    """As Go has it: private addresses are global, too."""
+    """As in Go: private addresses count as global."""
     broadcast = isinstance(address, ipaddress.IPv4Address) and int(address) == 2**32 - 1
     return not (
         broadcast or address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local

@@ -31,11 +31,11 @@ _TWO_NAMES = {
 }  # fmt: skip
 """Macros and how many arguments they take."""
 _NO_NAME = dict.fromkeys(("map", "filter"), "argument is not an identifier")
-"""What is said of an argument that should be a name, by macro."""
+"""Error for an argument that is no identifier, by macro."""
 
 
 def expand_macro(node: parser.Call, scope: Scope) -> Builder | None:
-    """The builder of the macro that a call is; None if it is none."""
+    """The builder of a macro call; None for other calls."""
     if node.target is None:
         return None
     if isinstance(node.target, parser.Identifier) and node.target.name == "cel" and "cel" not in scope.names:
@@ -52,8 +52,8 @@ def expand_macro(node: parser.Call, scope: Scope) -> Builder | None:
 
 def _comprehend(node: parser.Call, scope: Scope, count: int) -> Builder:
     assert node.target is not None
-    complaint = _NO_NAME.get(node.function, "argument must be a simple name")
-    names = [_name(argument, complaint) for argument in node.arguments[:count]]
+    message = _NO_NAME.get(node.function, "argument must be a simple name")
+    names = [_name(argument, message) for argument in node.arguments[:count]]
     if len(set(names)) < count:
         raise CompileError(f"duplicate variable name: {names[1]}", node.arguments[1].at)
     inner = scope.add(*names)
@@ -68,7 +68,7 @@ def _comprehend(node: parser.Call, scope: Scope, count: int) -> Builder:
 
 
 def _build_loop(function: str, loop: "_Loop", bodies: list[Code], key: str) -> tuple[Step, int]:
-    """The step, and what it spends on an item at most beside the bodies."""
+    """The step, and the upper bound of its cost per item besides the bodies."""
     match function:
         case "all" | "exists":
             return _decide(loop, bodies[0], function == "exists"), 4
@@ -181,7 +181,7 @@ def _count_one(loop: _Loop, body: Code) -> Step:
 def _decide(loop: _Loop, body: Code, decides: bool) -> Step:
     step = body.step
     again = 3 if decides else 2
-    """Asking before every item whether it is decided: `exists` negates first."""
+    """Checks before every item whether the result is decided; `exists` negates first."""
     cost = again + 1 + body.cost
 
     def evaluate(variables: Variables) -> Value:
@@ -272,9 +272,9 @@ def _map_optional(node: parser.Call, scope: Scope) -> Builder:
     return Code(evaluate, target.cost + 1, sum_costs((cost, target.more, target.more, body.more)))
 
 
-def _name(node: parser.Node, complaint: str) -> str:
+def _name(node: parser.Node, message: str) -> str:
     if not isinstance(node, parser.Identifier):
-        raise CompileError(complaint, node.at)
+        raise CompileError(message, node.at)
     return node.name
 
 

@@ -25,7 +25,7 @@ from windlass.cel.values import (
 )
 
 _BROKEN = Code(lambda _: None)
-"""Stands for what cannot be built, so that the rest of the expression is looked at, too."""
+"""Placeholder for an invalid node, so that the rest of the expression is checked, too."""
 
 
 def build_node(node: parser.Node, scope: Scope) -> Code | Builder:
@@ -160,10 +160,10 @@ def _given(value: Value) -> bool:
 
 
 _MAX_FOLDED = 50
-"""Calls over constants are made once, when an expression is compiled, if they cost no more: that is not counted."""
+"""Largest cost of a call over constants that is evaluated at compile time, without being counted."""
 
 _CONVERSIONS = frozenset(("int", "uint", "double", "bool", "string", "bytes", "dyn", "type", "duration", "timestamp"))
-"""Conversions of constants are done once, and free."""
+"""Conversions of constants are evaluated at compile time, without cost."""
 
 
 def _build_call(node: parser.Call, scope: Scope) -> Builder:
@@ -193,7 +193,7 @@ def _build_call(node: parser.Call, scope: Scope) -> Builder:
 
 
 def _charge_call(called: "_Called", given: list[Code], scope: Scope) -> Code:
-    """A call at its cost. What all constants decide is done once; what the input decides is charged at every call."""
+    """A call with its cost. Calls over constants are evaluated once; other costs are charged at every call."""
     steps = [code.step for code in given]
     spent, more = sum(code.cost for code in given), sum_costs(code.more for code in given)
     are_constant = [code.is_constant for code in given]
@@ -231,7 +231,7 @@ def _call(function: Function, given: list[Step]) -> Step:
 
 
 def _call_at_cost(function: Function, given: list[Step], cost: costs.CallCost) -> Step:
-    """A call whose arguments decide what it costs. It is paid for before it is made."""
+    """A call whose cost depends on its arguments. It is charged before the call."""
     if len(given) == 2:
         first, second = given
 
@@ -258,7 +258,7 @@ class _Called:
 
 
 def _build_undeclared(node: parser.Call, scope: Scope) -> Builder:
-    """A call that cannot be made: an issue, beside those of what it is called on and of its arguments."""
+    """An undeclared call: an issue in addition to those of its target and arguments."""
     target = () if node.target is None else (node.target,)
     name = node.function
     if isinstance(node.target, parser.Identifier) and f"{node.target.name}.{name}" in functions.NAMES:
@@ -275,7 +275,7 @@ def _build_undeclared(node: parser.Call, scope: Scope) -> Builder:
 
 
 def _find_function(node: parser.Call, scope: Scope) -> _Called | None:
-    """The function that is called; None if there is none of that name, or none for so many arguments."""
+    """The called function; None if there is none of that name and number of arguments."""
     count = len(node.arguments)
     found: Function | None
     name = node.function
@@ -345,7 +345,7 @@ def _build_choice(node: parser.Call, scope: Scope) -> Builder:
 
 
 def _build_alternative(node: parser.Call, target: parser.Node, scope: Scope) -> Builder:
-    """`orValue` and `or`: what stands behind them is evaluated only if there is no value."""
+    """`orValue` and `or`: the alternative is evaluated only if there is no value."""
     given = yield target, scope
     alternative = yield node.arguments[0], scope
     source, otherwise, is_value = given.step, alternative.charged(scope), node.function == "orValue"

@@ -1,4 +1,4 @@
-"""CEL operators and type conversions: arithmetic, comparison, membership, indexing, and int(), string() and the like."""
+"""CEL operators and type conversions: arithmetic, comparison, membership, indexing, and int(), string() etc."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -45,7 +45,7 @@ def _like(example: int, number: int) -> int:
 
 
 MAX_SIZE = 10_000_000
-"""Characters of a string, or items of a list, that an expression may make. Costs alone do not bound them."""
+"""Most characters of a string or items of a list that an expression may create. Costs alone do not bound them."""
 
 
 def check_size(size: int) -> None:
@@ -63,7 +63,7 @@ def plus(left: Value, right: Value) -> Value:
 
 
 def arithmetic(function: Callable[[Value, Value], Value], zero: str = "") -> Function:
-    """The function of two numbers of one type; `zero` is what to say of a second one that is zero."""
+    """An operator on two numbers of one type; `zero` is the error for a second operand of zero."""
 
     def checked(left: Value, right: Value) -> Value:
         if not is_number(left) or type(left) is not type(right):
@@ -112,7 +112,7 @@ def compare_order(left: Value, right: Value) -> int:
     if not are_numbers and not (type(left) is type(right) and isinstance(left, str | bytes | bool)):
         raise EvaluationError(NO_OVERLOAD)
     if are_numbers and type(left) is not type(right) and (isinstance(left, float) or isinstance(right, float)):
-        left, right = float(left), float(right)  # as Kubernetes does, though large numbers become alike
+        left, right = float(left), float(right)  # as in Kubernetes, although large numbers become equal
     if left != left or right != right:
         raise EvaluationError("NaN values cannot be ordered")
     return int(left > right) - int(left < right)
@@ -224,7 +224,7 @@ def to_string(value: Value) -> str:
 
 
 def look_up(container: Value, key: Value) -> Value:
-    """The value under a key; of something that may be missing, something that may be missing, too."""
+    """The value at a key; of an optional, an optional."""
     if isinstance(container, Mapping):
         try:
             if type(key) is not str and type(container) is not Map:

@@ -69,7 +69,7 @@ class ListLiteral:
     items: tuple[Node, ...]
     at: int
     optional: frozenset[int] = frozenset()
-    """Positions of items written `?item`, which are left out where they are nothing."""
+    """Positions of items written `?item`, which are omitted if they have no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ _ESCAPE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word of an expression, and where it begins."""
+    """One token of an expression, and its position."""
 
     kind: str
     """`int`, `float`, `text`, `name`, `quoted`, `sign` or `end`."""
@@ -118,7 +118,7 @@ class Token:
 
 
 def tokenize(expression: str) -> Iterator[Token]:
-    """The words of an expression and one that marks its end. CompileError at what is none."""
+    """The tokens of an expression and an end marker. CompileError at an invalid token."""
     at = 0
     while at < len(expression):
         match = _TOKEN.match(expression, at)
@@ -201,17 +201,17 @@ _LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(_RELATIONS, 3), "+": 4, "-": 4, "*"
 _VALUE_TOKENS = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
-"""What may begin a value, in ANTLR's words."""
+"""Tokens that may begin a value, as ANTLR prints them."""
 
 _MAX_DEPTH = 250
-"""How far expressions may be nested: the limit of Kubernetes' own parser."""
+"""Maximum depth of nesting: the limit of Kubernetes' own parser."""
 
 Rule: TypeAlias = Generator["Rule", Node, Node]
 """Yields the rules within it, is sent their nodes, and returns its own: so nesting takes no recursion."""
 
 
 def parse(expression: str) -> Node:
-    """The tree of an expression. CompileError, with the position, where it cannot be read."""
+    """The tree of an expression. CompileError with the position of a syntax error."""
     parser = _Parser(list(tokenize(expression)))
     tree = _run(parser.expression())
     parser.expect_end()
@@ -272,7 +272,7 @@ class _Parser:
         return word
 
     def _unary(self) -> Rule:
-        """Two negations in a row are none."""
+        """Two negations in a row cancel out."""
         first = sign = self._take("!", "-")
         count = 0
         while sign is not None:
@@ -379,10 +379,10 @@ class _Parser:
             entries.append((key, value))
         return MapLiteral(tuple(entries), at, frozenset(optional))
 
-    # Words
+    # Tokens
 
     def _take(self, *texts: str) -> Token | None:
-        """The next word, if it is one of these signs."""
+        """The next token, if it is one of these signs."""
         word = self._words[self._next]
         if word.text not in texts or word.kind in ("text", "end"):
             return None
@@ -390,7 +390,7 @@ class _Parser:
         return word
 
     def _expect(self, text: str, expected: str = "", recovers: bool = True) -> None:
-        """`expected` is how ANTLR names what may stand here; where it `recovers`, it says what is missing."""
+        """`expected` is ANTLR's name of accepted tokens; if it `recovers`, its message names the missing token."""
         if self._take(text) is not None:
             return
         word, is_list = self._words[self._next], expected.startswith("{")
@@ -407,12 +407,12 @@ class _Parser:
             raise self._unexpected(word, "<EOF>", self._words[self._next + 1].kind == "end")
 
     def _begins_value(self) -> bool:
-        """May the next word begin a value?"""
+        """May the next token begin a value?"""
         word = self._words[self._next] if self._next < len(self._words) else self._words[-1]
         return word.kind in ("int", "float", "text") or _begins_value(word)
 
     def _unexpected(self, word: Token, expected: str, is_extraneous: bool) -> values.CompileError:
-        """As ANTLR says it: a word is extraneous if all would be well without it."""
+        """ANTLR's message: a token is extraneous if the input is valid without it."""
         return _mismatch("extraneous" if is_extraneous and word.kind != "end" else "mismatched", word, expected)
 
 

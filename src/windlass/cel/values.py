@@ -1,4 +1,4 @@
-"""Values that Python has no type for, what types are called, and when two values are equal."""
+"""Value types that Python lacks, names of types, and equality."""
 
 import decimal
 import functools
@@ -12,7 +12,7 @@ from windlass import errors
 from windlass.quantity import Quantity
 
 Value: TypeAlias = Any
-"""A value of the language: its type is known only when it is there."""
+"""Any CEL value; its type is dynamic."""
 
 Function: TypeAlias = Callable[..., Value]
 
@@ -37,7 +37,7 @@ TYPE_NAMES = frozenset(("bool", "int", "uint", "double", "string", "bytes", "lis
 
 
 class CompileError(errors.WindlassError):
-    """An expression that can never be evaluated. `at` is the position of the fault, -1 where it has none."""
+    """An invalid expression. `at` is the position of the error, -1 without one."""
 
     def __init__(self, text: str, at: int = -1) -> None:
         super().__init__(text)
@@ -49,14 +49,14 @@ class EvaluationError(errors.WindlassError):
 
 
 class Cancelled(EvaluationError):
-    """An evaluation that was stopped: nothing that is left of the expression can make up for it."""
+    """A cancelled evaluation: `&&` and `||` cannot ignore it."""
 
 
 NO_OVERLOAD = "no such overload"
 
 
 def as_evaluation_error(error: Exception) -> EvaluationError:
-    """An error of the expression, whatever was raised while it was evaluated."""
+    """Any exception of an evaluation as an error of the expression."""
     if isinstance(error, EvaluationError):
         return error
     if isinstance(error, RecursionError):
@@ -76,13 +76,13 @@ NOTHING = Optional()
 
 
 class Sum(Quantity):
-    """A quantity that was calculated. Kubernetes compares it with others, but not others with it."""
+    """A calculated quantity. Kubernetes compares it with other quantities, but not the reverse."""
 
     __slots__ = ()
 
 
 class Map(Mapping[Value, Value]):
-    """A map whose keys may be anything: `true` is not one, and what Python cannot hash is only ever itself."""
+    """A map with keys of any type: `true` differs from 1, and unhashable keys equal only themselves."""
 
     __slots__ = ("_entries",)
 
@@ -103,7 +103,7 @@ class Map(Mapping[Value, Value]):
 
 
 def key_of(value: Value) -> Hashable:
-    """What stands for a value as the key of a map: the same for equal numbers, another for every type besides."""
+    """The key of a value in a map: the same for equal numbers, distinct for every other type."""
     if isinstance(value, bool):
         return bool, value
     if isinstance(value, str | bytes | int | float):
@@ -118,7 +118,7 @@ _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?
 @functools.total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """A semantic version. What was built from what (`+…`) makes no difference."""
+    """A semantic version. Build metadata (`+…`) is ignored."""
 
     major: int
     minor: int
@@ -225,7 +225,7 @@ def has_key(container: Mapping[Value, Value], key: Value) -> bool:
 
 
 def print_number(number: float, largest: int = 21) -> str:
-    """As Go prints it: the fewest digits that are exact, with an exponent from 10^-5 down and 10^largest up."""
+    """As in Go: the fewest exact digits, with an exponent from 10^-5 down and 10^largest up."""
     if math.isinf(number):
         return "+Inf" if number > 0 else "-Inf"
     if math.isnan(number):

@@ -1,7 +1,7 @@
 """The command line: one module per command.
 
-Lives here: reading arguments and files, printing. Never here: a decision, or knowledge of how one is made. A command's
-module imports what the command needs when it runs, so that `windlass --help` answers at once.
+Contents: reading arguments and files, printing. No decision is made here. A command's module imports what the command
+needs when it runs, so that `windlass --help` starts fast.
 """
 
 import importlib.metadata
@@ -29,16 +29,16 @@ UNUSABLE = 2
 """Exit code for input that cannot be used, flags and files alike."""
 
 AUTOSCALER = "autoscaler"
-"""The command whose words are pflag's: they never pass through the library, which is here to list it."""
+"""The command with pflag's syntax: its arguments bypass cyclopts, which only lists the command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the `windlass` command and exit; `arguments` are those of the process unless told."""
+    """Run the `windlass` command and exit; `arguments` default to those of the process."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     with terminal_output.checked_stdout():
         try:
             if words[:1] == [AUTOSCALER]:
-                # Word for word, empty ones included: `--user-agent "" --dry-run` has to be dry.
+                # Passed on unchanged, empty arguments included: `--user-agent "" --dry-run` has to be a dry run.
                 exit_process(autoscaler(*words[1:]))
             app(words)
         except errors.WindlassError as error:
@@ -94,7 +94,7 @@ app.command(top, usage="Usage: windlass top [OPTIONS]")
 
 
 def version(*, output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text") -> int:
-    """Print the version of windlass, of Python, and of what decisions depend on.
+    """Print the versions of windlass, Python and NumPy, and the platform.
 
     Parameters
     ----------
@@ -104,13 +104,15 @@ def version(*, output: Annotated[Literal["text", "json"], Parameter(name=["--out
     import json
     import platform
 
-    found = {
+    versions = {
         "windlass": importlib.metadata.version("windlass"),
         "python": platform.python_version(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
         "numpy": importlib.metadata.version("numpy"),
     }
-    print(json.dumps(found) if output == "json" else "\n".join(f"{name:9} {value}" for name, value in found.items()))
+    print(
+        json.dumps(versions) if output == "json" else "\n".join(f"{name:9} {value}" for name, value in versions.items())
+    )
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`python -m windlass.cli` is `windlass`."""
+"""`python -m windlass.cli` runs the `windlass` command, as `python -m windlass` does."""
 
 from windlass.cli import main
 

@@ -1,4 +1,4 @@
-"""`windlass apiserver`: the embedded API server over HTTP, for kubectl and other clients where there is no cluster."""
+"""`windlass apiserver`: the embedded API server over HTTP, for kubectl and other clients without a cluster."""
 
 import sys
 from pathlib import Path
@@ -26,22 +26,22 @@ def apiserver(
     default_crds: bool = True,
     objects: Annotated[list[str] | None, _RepeatedOption] = None,
 ) -> int:
-    """Serve a Kubernetes API in memory, for trying things with kubectl and without a cluster.
+    """Serve a Kubernetes API from memory, to try things with kubectl without a cluster.
 
     windlass apiserver --kubeconfig try.kubeconfig --objects examples/cluster-api.yaml
 
-    It stores objects, serves watches and server-side apply, and keeps disruption budgets, namespaces and garbage
-    collection up to date. Nothing else acts on the objects: no scheduler, no kubelet, no Cluster API. It asks for no
-    credentials and speaks plain HTTP. Everything is forgotten when it ends, on SIGTERM or Ctrl-C.
+    It stores objects, serves watches and server-side apply, and runs the controllers for disruption budgets,
+    namespaces and garbage collection. No other controller acts on the objects: no scheduler, no kubelet, no Cluster
+    API. It requires no credentials and serves plain HTTP. All objects are lost when it ends, on SIGTERM or Ctrl-C.
 
     Exit code: 0, or 2 if a file cannot be used or the address is taken.
 
     Parameters
     ----------
     port
-        Where to listen; 0 takes a free port and prints it.
+        Port to listen on; 0 takes a free port and prints it.
     address
-        The host or IP address to listen on. Whoever can reach it may read and write everything.
+        Host or IP address to listen on. Every client that can reach it may read and write everything.
     kubeconfig
         Write a kubeconfig to this file, readable by its owner only. An existing file is replaced only if this command
         wrote it.
@@ -49,8 +49,8 @@ def apiserver(
         Files, or folders of files, with CustomResourceDefinitions to install. Of several versions the stored one is
         served; CEL rules and conversion are left out.
     default_crds
-        Install the kinds that windlass follows: Cluster API's, ProvisioningRequest, CapacityBuffer and CapacityQuota,
-        without their schemas. One that --crds defines is taken from there.
+        Install the kinds that windlass watches: Cluster API's, ProvisioningRequest, CapacityBuffer and CapacityQuota,
+        without their schemas. A definition in --crds takes precedence.
     objects
         Files with objects to create at the start, JSON or YAML, lists such as `kubectl get -o json` prints included.
         Status, uid and creationTimestamp are kept. `-` is standard input.
@@ -73,7 +73,7 @@ def _make_server() -> "server.Server":
     from windlass import clock
     from windlass.apiserver import registry, server
 
-    # A new node would be tainted as not ready, and no node controller is here to remove the taint.
+    # Admission taints new nodes as not ready, and there is no node controller here that removes the taint.
     settings = registry.ServerSettings(disabled_admission=frozenset({"TaintNodesByCondition"}))
     return server.Server(clock.RealClock(), settings)
 
@@ -93,7 +93,9 @@ async def _serve(served: "server.Server", address: str, port: int, kubeconfig: P
     try:
         print(f"serving Kubernetes {served.settings.version} at {serving.url}, {count} objects", flush=True)
         if not _is_loopback(address):
-            print(f"{address}: whoever can reach it may read and write everything", file=sys.stderr, flush=True)
+            print(
+                f"{address}: every client that can reach it may read and write everything", file=sys.stderr, flush=True
+            )
         if kubeconfig is not None:
             _write_kubeconfig(kubeconfig, serving.url)
             print(f"kubeconfig: {kubeconfig}", flush=True)
@@ -115,7 +117,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def _install(served: "server.Server", paths: list[Path], *, with_defaults: bool) -> list[str]:
-    """Install definitions, and return what a user should know of them."""
+    """Install definitions, and return warnings about what is not served."""
     from windlass.apiserver import crd_strategy, embedded_server
     from windlass.simulator.cluster import api_resources
 
@@ -126,12 +128,12 @@ def _install(served: "server.Server", paths: list[Path], *, with_defaults: bool)
             if isinstance(obj, dict) and obj.get("kind") == "CustomResourceDefinition":
                 try:
                     narrowed = crd_strategy.narrow_crd(obj)
-                    left_out = [each["name"] for each in obj["spec"]["versions"] if each.get("served")]
+                    left_out = [item["name"] for item in obj["spec"]["versions"] if item.get("served")]
                 except (KeyError, TypeError, AttributeError, StopIteration) as error:
                     raise errors.InvalidInput(f"{file}: not a CustomResourceDefinition: {error!r}") from None
                 name, version = narrowed["metadata"]["name"], narrowed["spec"]["versions"][0]["name"]
                 given[name] = narrowed
-                if others := [each for each in left_out if each != version]:
+                if others := [entry for entry in left_out if entry != version]:
                     notes.append(f"{name}: serving {version} only, not {', '.join(others)}")
     defaults = api_resources.list_crds() if with_defaults else []
     wanted = [*given.values(), *(each for each in defaults if each["metadata"]["name"] not in given)]
@@ -146,7 +148,7 @@ def _find_files(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found += sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file())
+            found += sorted(item for item in path.rglob("*") if item.suffix in _SUFFIXES and item.is_file())
         elif path.exists():
             found.append(path)
         else:
@@ -170,8 +172,8 @@ def _read(source: str) -> list[Any]:
 
     try:
         return [
-            msgspec.json.decode(each) if isinstance(each, bytes | str) else each
-            for each in manifest_input.read_documents([source])
+            msgspec.json.decode(item) if isinstance(item, bytes | str) else item
+            for item in manifest_input.read_documents([source])
         ]
     except (msgspec.DecodeError, RecursionError) as error:
         raise errors.InvalidInput(f"{source}: {error}") from None
@@ -181,7 +183,7 @@ def _read(source: str) -> list[Any]:
 
 
 def _check_replaceable(path: Path) -> None:
-    """InvalidInput if the file exists and is someone else's: a user's own kubeconfig must not be lost."""
+    """InvalidInput if the file exists and this command did not write it: a user's kubeconfig must not be lost."""
     import contextlib
 
     import msgspec
@@ -196,7 +198,9 @@ def _check_replaceable(path: Path) -> None:
             raise
         except (OSError, msgspec.DecodeError, KeyError, TypeError):
             pass
-        raise errors.InvalidInput(f"--kubeconfig {path}: it exists and is not of this command; name another file")
+        raise errors.InvalidInput(
+            f"--kubeconfig {path}: it exists and was not written by this command; expected another file"
+        )
 
 
 def _write_kubeconfig(path: Path, url: str) -> None:

@@ -1,6 +1,6 @@
 """`windlass autoscaler`: the autoscaler itself, with the command line of cluster-autoscaler.
 
-Its flags are pflag's, not cyclopts': they are passed on word by word.
+Its flags have pflag's syntax, not cyclopts': arguments are passed on unchanged.
 """
 
 import shutil
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 FAILED = 1
 UNUSABLE = 2
-"""Exit codes: it ran and failed, or it could not begin with what it was given."""
+"""Exit codes: the autoscaler ran and failed, or its arguments cannot be used."""
 
 _has_run = threading.Event()
-"""Did it run in this process, until it ended?"""
+"""Has the autoscaler run in this process?"""
 _WIDTH = 100
-"""Columns where the output is no terminal."""
+"""Columns of the help where the output is no terminal."""
 
 
 def autoscaler(*flags: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]) -> int:
-    """Add nodes for pods that wait and remove nodes that are not needed, as cluster-autoscaler does.
+    """Add nodes for pending pods and remove unneeded nodes, as cluster-autoscaler does.
 
     Takes the flags of cluster-autoscaler. `windlass autoscaler --help` lists them.
     """
-    # Not before they are needed: `windlass --help` should not wait for NumPy.
+    # Imported late, so that `windlass --help` does not load NumPy.
     from windlass.autoscaler.options import command_line, flag_help
 
     words = command_line.split_arguments(flags)
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def exit_process(code: int) -> NoReturn:
-    """Exit; after the autoscaler ran, as quickly as it can be done in good order."""
+    """Exit; after a run of the autoscaler, without the interpreter's slow cleanup."""
     if not _has_run.is_set():
         sys.exit(code)
     from windlass.runtime import shutdown
@@ -65,7 +65,7 @@ def exit_process(code: int) -> NoReturn:
 
 
 def _check_dashboard(command: "command_line.AutoscalerCommand") -> None:
-    """Before a cluster is looked for: a page that is open to everybody is refused whether there is one or not."""
+    """Refuse an unprotected dashboard before connecting to a cluster."""
     from windlass.web import dashboard
 
     dashboard.validate_options(command.options.dashboard)
@@ -96,7 +96,7 @@ def _run(command: "command_line.AutoscalerCommand") -> int:
     except (errors.WindlassError, ExceptionGroup) as error:
         for cause in _first_error(error):
             if not isinstance(cause, errors.WindlassError):
-                raise  # a bug of ours: its traceback is worth more than a sentence
+                raise  # a bug: print its traceback
             log.error("%s", cause)
         _has_run.set()
         return FAILED
@@ -104,9 +104,9 @@ def _run(command: "command_line.AutoscalerCommand") -> int:
 
 
 def _first_error(error: Exception) -> Iterator[Exception]:
-    """What went wrong, where several tasks that ran together may have failed."""
+    """The first error of a group of tasks that failed together."""
     if isinstance(error, ExceptionGroup):
-        for each in error.exceptions:
-            yield from _first_error(each)
+        for item in error.exceptions:
+            yield from _first_error(item)
     else:
         yield error

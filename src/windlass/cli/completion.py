@@ -1,7 +1,7 @@
 """`windlass completion`: a shell script that completes commands, options and flags.
 
-cyclopts generates it from the commands. The autoscaler's flags are pflag's, so they are added as options for this
-purpose alone.
+cyclopts generates it from the commands. The autoscaler's flags have pflag's syntax, so they are added as options
+for completion only.
 """
 
 import inspect
@@ -41,14 +41,14 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
 
 def _autoscaler_command() -> Callable[..., None]:
     """The autoscaler as a command with an option for each of its flags."""
-    # Not before they are needed: `windlass --help` should not wait for NumPy.
+    # Imported late, so that `windlass --help` does not load NumPy.
     from windlass.autoscaler.options import flag_help
     from windlass.cli.autoscaler import autoscaler
 
     def command(**flags: object) -> None:
         """Never called: only its signature is read."""
 
-    entries = {entry.name: entry for _, found in flag_help.find_sections() for entry in found}
+    entries = {entry.name: entry for _, flag_entries in flag_help.find_sections() for entry in flag_entries}
     command.__doc__ = inspect.getdoc(autoscaler)
     command.__signature__ = inspect.Signature(list(map(_flag_parameter, entries.values())))  # type: ignore[attr-defined]
     return command

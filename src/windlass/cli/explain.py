@@ -32,12 +32,12 @@ def explain(
     recording: Path | None = None,
     at: str | None = None,
 ) -> int:
-    """Say why a pod waits and what would help it, why a node stays or what it waits for, or what a group is doing.
+    """Explain why a pod is pending and what would help, why a node is not removed, or the state of a node group.
 
-    Asks a running autoscaler (--address, or WINDLASS_ADDRESS), a recording (--recording, --at), or else reads the
-    cluster of the current kubeconfig and decides once what the next loop would do, changing nothing.
+    Queries a running autoscaler (--address, or WINDLASS_ADDRESS) or a recording (--recording, --at). Without either,
+    reads the cluster of the current kubeconfig and runs one decision without acting on it.
 
-    Exit code: 0 if it could be said, 1 if there is no such object, 2 if nobody could be asked.
+    Exit code: 0 for an explanation, 1 if there is no such object, 2 if no source could be queried.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def explain(
     output
         `text` for people, `json` for programs.
     address
-        Where an autoscaler serves: HOST:PORT, its own --address.
+        Address of a running autoscaler: HOST:PORT, as in its --address flag.
     recording
-        A file that `windlass autoscaler --record` wrote.
+        File written by `windlass autoscaler --record`.
     at
-        The time within the recording: 2026-11-16T02:30:00Z, or 45m after its beginning. Without: its end.
+        Time within the recording: 2026-11-16T02:30:00Z, or 45m after its beginning; its end by default.
     """
-    # Not before they are needed: `windlass explain --help` should not wait for NumPy.
+    # Imported late, so that `windlass explain --help` does not load NumPy.
     from windlass.explain.queries import ExplainQuery, SubjectKind
 
     if kind == "pod" and "/" in name:
@@ -68,7 +68,7 @@ def explain(
 
 
 def print_explanation(question: "queries.ExplainQuery", source: query_source.QuerySource, output: str) -> int:
-    """Ask and print."""
+    """Run a query and print the answer."""
     try:
         account = query_source.run_query(question, source)
     except query_source.ObjectNotFound as error:
@@ -85,10 +85,10 @@ def status(
     recording: Path | None = None,
     at: str | None = None,
 ) -> int:
-    """Show groups, pending pods, nodes on their way out, and what the next loop would do.
+    """Show node groups, pending pods, nodes being removed, and what the next loop would do.
 
-    Asks a running autoscaler (--address, or WINDLASS_ADDRESS), a recording (--recording, --at), or else reads the
-    cluster of the current kubeconfig and decides once what the next loop would do, changing nothing.
+    Queries a running autoscaler (--address, or WINDLASS_ADDRESS) or a recording (--recording, --at). Without either,
+    reads the cluster of the current kubeconfig and runs one decision without acting on it.
 
     Parameters
     ----------
@@ -97,13 +97,13 @@ def status(
     output
         `text` for people, `json` for programs.
     address
-        Where an autoscaler serves: HOST:PORT, its own --address.
+        Address of a running autoscaler: HOST:PORT, as in its --address flag.
     recording
-        A file that `windlass autoscaler --record` wrote.
+        File written by `windlass autoscaler --record`.
     at
-        The time within the recording: 2026-11-16T02:30:00Z, or 45m after its beginning. Without: its end.
+        Time within the recording: 2026-11-16T02:30:00Z, or 45m after its beginning; its end by default.
     """
-    # Not before they are needed: `windlass status --help` should not wait for NumPy.
+    # Imported late, so that `windlass status --help` does not load NumPy.
     from windlass.explain.queries import ExplainQuery, SubjectKind
 
     return print_explanation(
@@ -115,8 +115,8 @@ def plan(*flags: Flags, output: Output = "text") -> int:
     """Read the cluster of the current kubeconfig, decide once, and print what the next loop would do and why.
 
     Takes the flags of `windlass autoscaler` (--kubeconfig among them) and decides with them. Changes nothing: no size,
-    no taint, no pod, no object of its own. Timers, requests and backoffs are those of the windlass that runs there, if
-    one does and its memory can be read; otherwise it decides as one that has just started would.
+    no taint, no pod, no object of its own. Timers, requests and backoffs come from the memory of the windlass that runs
+    in the cluster, if it can be read; otherwise they start empty.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def plan(*flags: Flags, output: Output = "text") -> int:
     output
         `text` for people, `json` for programs.
     """
-    at = query_source.load_look(query_source.QuerySource(flags=flags))
+    at = query_source.load_explain_context(query_source.QuerySource(flags=flags))
     _print_plan(at, output)
     return 0
 
@@ -137,7 +137,9 @@ def _print_plan(at: "explain_context.ExplainContext", output: str) -> None:
     if output == "json":
         print(queries.encode_explanation(account, indented=True).decode())
         return
-    chosen = [
-        one for proposal in at.decision.story.scale_ups if (one := explain_context.explain_choice(proposal)) is not None
+    choice_explanations = [
+        choice_explanation
+        for proposal in at.decision.story.scale_ups
+        if (choice_explanation := explain_context.explain_choice(proposal)) is not None
     ]
-    print(*render_cluster.render_plan(account, chosen, terminal_output.style_for(sys.stdout)), sep="\n")
+    print(*render_cluster.render_plan(account, choice_explanations, terminal_output.style_for(sys.stdout)), sep="\n")

@@ -16,7 +16,7 @@ _FileArgument = Annotated[str, Parameter(name="FILE", allow_leading_hyphen=True)
 """A hyphen alone is standard input."""
 
 _WIDTH = 100
-"""Columns where the output is no terminal."""
+"""Columns of the report where the output is no terminal."""
 
 
 def fit(
@@ -30,17 +30,17 @@ def fit(
     scheduler_config_file: Path | None = None,
     kube_scheduler_version: Literal["1.36", "1.37"] = "1.36",
 ) -> int:
-    """Say for each pending pod on which nodes it fits, or why on none.
+    """Print for each pending pod on which nodes it fits, or why it fits on none.
 
-    Reads what kubectl prints, from files or from standard input:
+    Reads the output of kubectl, from files or from standard input:
 
     kubectl get nodes,pods,ns,pv,pvc,sc -A -o json | windlass fit -
 
     Where volumes matter, add csinodes,csidrivers,csistoragecapacities,volumeattachments.
     Where devices do, add resourceslices,resourceclaims,deviceclasses and, since Kubernetes 1.37, devicetaintrules.
 
-    Every pending pod is judged alone against what is there, as kube-scheduler looks at one pod: pods that fit may
-    still compete for the same room. Pods of one owner that no filter can tell apart are one line.
+    Every pending pod is checked alone against the nodes and the pods on them, as in one cycle of kube-scheduler: pods
+    that fit may still compete for the same room. Pods of one owner that are equal for all filters share a line.
 
     Exit code: 0 if the input could be read, 2 if not. With --check, 1 if a pod fits nowhere or an object could not
     be read.
@@ -50,22 +50,21 @@ def fit(
     first
         JSON or YAML: lists, single objects, several documents, JSON lines. `-` is standard input.
     more
-        More of the same; all files together are one cluster.
+        More files; all of them together describe one cluster.
     output
         `table` for people, `json` for programs.
     explain
-        Judge this pod alone (`namespace/name`, or just `name`), node by node.
+        Check only this pod (`namespace/name`, or `name`), node by node.
     verbose
-        Judge every pod node by node.
+        Check every pod node by node.
     check
         Exit with 1 unless every pod fits somewhere and every object could be read.
     scheduler_config_file
-        A KubeSchedulerConfiguration with one profile: filters that it disables, and arguments that it gives them,
-        are honoured.
+        A KubeSchedulerConfiguration with one profile: its disabled filters and plugin arguments apply.
     kube_scheduler_version
         The release of kube-scheduler whose filters are applied.
     """
-    # Not before they are needed: `windlass fit --help` should not wait for NumPy.
+    # Imported late, so that `windlass fit --help` does not load NumPy.
     from windlass import scheduler_releases
     from windlass.autoscaler import scheduler_config
     from windlass.autoscaler.readers import cluster_dump
@@ -80,13 +79,13 @@ def fit(
         else scheduler_config.DEFAULT_PROFILE
     )
     objects = manifest_input.read_documents([first, *more])
-    seen = cluster_dump.read_objects(objects, scheduler_releases.KNOWN_RELEASES[kube_scheduler_version])
-    if not (seen.nodes or seen.pods or seen.set_aside):
+    cluster_objects = cluster_dump.read_objects(objects, scheduler_releases.KNOWN_RELEASES[kube_scheduler_version])
+    if not (cluster_objects.nodes or cluster_objects.pods or cluster_objects.set_aside):
         raise errors.InvalidInput(
             f"{', '.join((first, *more))}: found no Node and no Pod, expected {manifest_input.EXPECTED_OBJECTS}"
         )
     found = fit_analysis.make_report(
-        seen, fit_analysis.find_scheduling_gates(objects), profile, explain, verbose=verbose
+        cluster_objects, fit_analysis.find_scheduling_gates(objects), profile, explain, verbose=verbose
     )
     _print_report(found, output, each=verbose or explain is not None)
     is_sure = all(finding.fits for finding in found.pending) and not found.set_aside
@@ -94,7 +93,7 @@ def fit(
 
 
 def _print_report(found: "fit_report.FitReport", output: str, *, each: bool) -> None:
-    """The report on standard output, what was set aside on standard error."""
+    """Print the report on standard output and unreadable objects on standard error."""
     from windlass.cli import fit_report, terminal_output
 
     width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
@@ -105,7 +104,7 @@ def _print_report(found: "fit_report.FitReport", output: str, *, each: bool) -> 
             print(*fit_report.finding_lines(finding, terminal_output.style_for(sys.stdout), width), "", sep="\n")
     else:
         print(*fit_report.report_lines(found, terminal_output.style_for(sys.stdout), width), sep="\n")
-    sys.stdout.flush()  # so that both streams come in order where they go to the same place
+    sys.stdout.flush()  # keeps the order of both streams on one terminal
     told = list(fit_report.unreadable_lines(found, terminal_output.style_for(sys.stderr)))
     if told:
         print("", *told, sep="\n", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Analysis of `windlass fit`: every pending pod against all nodes, rejections counted as the scheduler counts them.
+"""Analysis of `windlass fit`: every pending pod against all nodes, with rejections counted as in kube-scheduler.
 
 Scheduling gates are read from the manifests, because the engine's facts do not carry their names.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from windlass import errors
+from windlass import errors, formatting
 from windlass.autoscaler import scheduler_config
 from windlass.autoscaler.readers import cluster_dump
 from windlass.cli import fit_report
@@ -18,29 +18,29 @@ from windlass.engine.model import arrays, facts, scheduling_reasons
 from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import node_affinity, node_resources_fit, registry, taint_toleration
 from windlass.engine.snapshot import snapshot
-from windlass.explain import formatting, obstacles
+from windlass.explain import obstacles
 from windlass.kube import scheme
 from windlass.kube.models import meta
 from windlass.selectors import Operator, Requirement
 
 _GATES_FIELD = b'"schedulingGates"'
-"""Few pods have any, and most objects are passed over by looking for this alone."""
+"""Searched for in the raw text first: few pods have gates, so most objects need no parsing."""
 
 
 class SchedulingGate(meta.Model, frozen=True):
-    """A gate; its name is all that is told."""
+    """A scheduling gate."""
 
     name: str = ""
 
 
 class GatedPodSpec(meta.Model, frozen=True):
-    """The fields of a pod's spec that are read here."""
+    """The part of a pod's spec that is read here."""
 
     scheduling_gates: list[SchedulingGate] | None = None
 
 
 class GatedPod(meta.Object, frozen=True):
-    """A pod, as far as it is read here."""
+    """The part of a pod that is read here."""
 
     spec: GatedPodSpec | None = None
 
@@ -49,7 +49,7 @@ _POD_DECODER = msgspec.json.Decoder(GatedPod)
 
 
 def find_scheduling_gates(objects: Iterable[scheme.Raw]) -> dict[str, tuple[str, ...]]:
-    """Notes on pods, by `namespace/name`. Objects that cannot be read have none."""
+    """Notes on gated pods, by `namespace/name`. Unreadable objects have none."""
     notes: dict[str, tuple[str, ...]] = {}
     for raw in objects:
         try:
@@ -84,14 +84,14 @@ _EXAMPLES = 3
 
 @dataclass(slots=True)
 class ReasonTally:
-    """One reason while it is being counted."""
+    """Count of nodes for one reason."""
 
     rule: str
     count: int = 0
     rows: list[int] = field(default_factory=list)
-    """The first few."""
+    """The first few nodes."""
     closest: tuple[int, scheduling_reasons.Insufficient] | None = None
-    """Where least is missing."""
+    """The node with the smallest shortage."""
 
     def add(self, row: int) -> None:
         self.count += 1
@@ -101,7 +101,7 @@ class ReasonTally:
 
 @dataclass(frozen=True, slots=True)
 class ShapeResult:
-    """What is said of a shape; the fields are those of a `Finding`."""
+    """The result for one pod shape; the fields are those of a `PodFinding`."""
 
     fits: tuple[str, ...]
     nodes: int
@@ -111,7 +111,7 @@ class ShapeResult:
 
 
 def analyze_shape(found: snapshot.Snapshot, shape: facts.PodShape, config: FilterConfig, *, each: bool) -> ShapeResult:
-    """A shape against all nodes; node by node if `each`."""
+    """Check a shape against all nodes; with verdicts per node if `each`."""
     judgement = registry.diagnose(found, shape, config)
     fits = tuple(found.nodes.names[row] for row in judgement.feasible.tolist())
     counted, total = _count_reasons(found, shape, judgement, config), len(judgement.rows)
@@ -122,7 +122,7 @@ def analyze_shape(found: snapshot.Snapshot, shape: facts.PodShape, config: Filte
 def _count_reasons(
     found: snapshot.Snapshot, shape: facts.PodShape, judgement: scheduling_reasons.Diagnosis, config: FilterConfig
 ) -> tuple[fit_report.FitReason, ...]:
-    """The reasons for which nodes refuse the shape, those of most nodes first."""
+    """The reasons for rejecting the shape, those of most nodes first."""
     if judgement.everywhere is not None:
         rule, total = judgement.everywhere.rule, len(judgement.rows)
         return tuple(fit_report.FitReason(text, rule, total, (), None, "") for text in judgement.everywhere.texts)
@@ -144,7 +144,7 @@ def _count_reasons(
 def _count_short(
     found: snapshot.Snapshot, wanted: list[tuple[int, int]], rows: arrays.Rows, tallies: dict[str, ReasonTally]
 ) -> None:
-    """Resources are counted with arrays: they are what most nodes are refused for."""
+    """Count insufficient resources with arrays: they are the most frequent reason."""
     for column, requested in wanted:
         free, capacity = found.nodes.free[column], found.nodes.allocatable[column]
         short = rows[free[rows] < requested]
@@ -163,10 +163,10 @@ def _count_short(
 
 
 def format_fit_error(fitting: int, total: int, reasons: tuple[fit_report.FitReason, ...]) -> str:
-    """The scheduler's own message."""
+    """The FitError message of kube-scheduler."""
     if not total:
         return "no nodes available to schedule pods"
-    # Before any node was looked at there is nothing to count.
+    # A PreFilter rejection has no counts per node.
     parts = sorted(f"{reason.count} {reason.reason}" if reason.nodes else reason.reason for reason in reasons)
     return f"{fitting}/{total} nodes are available{': ' if parts else ''}{', '.join(parts)}."
 
@@ -174,7 +174,7 @@ def format_fit_error(fitting: int, total: int, reasons: tuple[fit_report.FitReas
 def _node_verdicts(
     found: snapshot.Snapshot, shape: facts.PodShape, judgement: scheduling_reasons.Diagnosis
 ) -> Iterator[fit_report.NodeVerdict]:
-    """Node by node."""
+    """The verdict of each node."""
     for row in judgement.rows.tolist():
         refusal = judgement[row]
         if refusal is None:
@@ -189,7 +189,7 @@ def _node_verdicts(
         )
 
 
-# What decided
+# Details of reasons
 
 
 def _make_reason(
@@ -209,7 +209,7 @@ def _make_reason(
 
 
 def _describe_reason(found: snapshot.Snapshot, shape: facts.PodShape, text: str, tally: ReasonTally) -> str:
-    """What decided on the first node; taints, which many nodes share, with the nodes that have them."""
+    """The detail of the first node; for taints, which many nodes share, also the nodes that have them."""
     told = list(
         dict.fromkeys(
             obstacles.find_detail(found, shape, row, tally.rule, scheduling_reasons.Reason(text)) for row in tally.rows
@@ -227,10 +227,14 @@ def _free_amount(reason: scheduling_reasons.Insufficient) -> int:
 
 
 def _shortage(node: str, reason: scheduling_reasons.Insufficient) -> fit_report.ResourceShortage:
-    def spell(amount: int) -> str:
+    def format_amount(amount: int) -> str:
         return formatting.format_quantity(reason.resource, amount)
 
-    requested, free, capacity = spell(reason.requested), spell(_free_amount(reason)), spell(reason.capacity)
+    requested, free, capacity = (
+        format_amount(reason.requested),
+        format_amount(_free_amount(reason)),
+        format_amount(reason.capacity),
+    )
     return fit_report.ResourceShortage(reason.resource, requested, free, capacity, node)
 
 
@@ -246,7 +250,7 @@ def _describe_closest(node: str, reason: scheduling_reasons.Insufficient) -> str
 
 
 def _missing_label(found: snapshot.Snapshot, spec: facts.PodSpec) -> str:
-    """A label that the pod's nodeSelector asks for and that no node has."""
+    """A label of the pod's nodeSelector that no node has."""
     for key, value in spec.node_selector:
         if not (found.nodes.requirement_mask(Requirement(key, Operator.IN, (value,))) & found.nodes.alive).any():
             return f"no node has {key}={value}"
@@ -259,14 +263,14 @@ def _format_list(names: tuple[str, ...], count: int) -> str:
 
 
 PodNotes = Mapping[str, tuple[str, ...]]
-"""What is known of pods besides their facts, by `namespace/name`."""
+"""Notes on pods that the engine's facts do not contain, by `namespace/name`."""
 
 _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods of one owner that no filter can tell apart, and what else is to be told of them."""
+    """Pods of one owner that are equal for all filters, and notes on them."""
 
     shape: facts.PodShape
     notes: tuple[str, ...]
@@ -274,33 +278,33 @@ class PodGroup:
 
 
 def make_report(
-    seen: cluster_dump.ClusterObjects,
+    objects: cluster_dump.ClusterObjects,
     notes: PodNotes,
     profile: scheduler_config.SchedulerProfile,
     explained: str | None,
     *,
     verbose: bool,
 ) -> fit_report.FitReport:
-    """Judge every pending pod; node by node where `verbose`, or only the one that is to be `explained`."""
-    found = cluster_dump.build_snapshot(seen)
-    groups = _group_pods(found, seen.pods, notes, profile)
+    """Check every pending pod; node by node if `verbose`, or only the `explained` pod."""
+    found = cluster_dump.build_snapshot(objects)
+    groups = _group_pods(found, objects.pods, notes, profile)
     if explained is not None:
-        groups = [_choose_group(groups, explained, seen.pods)]
-    each = verbose or explained is not None
-    judge = functools.cache(lambda shape: analyze_shape(found, shape, profile.filters, each=each))
+        groups = [_choose_group(groups, explained, objects.pods)]
+    item = verbose or explained is not None
+    judge = functools.cache(lambda shape: analyze_shape(found, shape, profile.filters, each=item))
     return fit_report.FitReport(
         nodes=len(found.nodes.rows),
         running=sum(len(found.pods_on(row)) for row in found.nodes.rows.values()),
         pending=tuple(_make_finding(group, judge(group.shape)) for group in groups),
-        set_aside=tuple(_unreadable_object(error) for error in seen.set_aside),
-        warnings=tuple(_find_warnings(seen, found)),
+        set_aside=tuple(_unreadable_object(error) for error in objects.set_aside),
+        warnings=tuple(_find_warnings(objects, found)),
     )
 
 
 def _group_pods(
     found: snapshot.Snapshot, pods: Iterable[facts.Pod], notes: PodNotes, profile: scheduler_config.SchedulerProfile
 ) -> list[PodGroup]:
-    """Those that wait, in order of appearance."""
+    """Pending pods, in order of appearance."""
     groups: dict[object, PodGroup] = {}
     for pod in pods:
         if not pod.node_name and pod.phase not in snapshot.FINISHED_PHASES:
@@ -312,15 +316,15 @@ def _group_pods(
 
 def _pod_notes(pod: facts.Pod, profile: scheduler_config.SchedulerProfile) -> Iterator[str]:
     if pod.scheduler != profile.scheduler_name:
-        yield f"it is for the scheduler {pod.scheduler}, judged here as by {profile.scheduler_name}"
+        yield f"it is for the scheduler {pod.scheduler}, checked here as by {profile.scheduler_name}"
     if pod.is_terminating:
         yield "it is being deleted, and no longer scheduled"
     if pod.nominated_node:
-        yield f"it is nominated to {pod.nominated_node}, where pods make way for it"
+        yield f"it is nominated to {pod.nominated_node}, where pods are preempted for it"
 
 
 def _choose_group(groups: list[PodGroup], explained: str, pods: list[facts.Pod]) -> PodGroup:
-    """The pod that is named `namespace/name`, or just `name`."""
+    """The group of the pod `namespace/name`, or `name`."""
     chosen = [(group, pod) for group in groups for pod in group.pods if explained in (pod.key, pod.name)]
     if len(chosen) == 1:
         group, pod = chosen[0]
@@ -356,15 +360,15 @@ def _unreadable_object(error: errors.InvalidObject) -> fit_report.UnreadableObje
     return fit_report.UnreadableObject(error.kind, error.name, error.field, error.found, error.accepted)
 
 
-def _find_warnings(seen: cluster_dump.ClusterObjects, found: snapshot.Snapshot) -> Iterator[str]:
+def _find_warnings(objects: cluster_dump.ClusterObjects, found: snapshot.Snapshot) -> Iterator[str]:
     known = {kind.lower(): f"{version} {kind}" for version, kind in cluster_dump.READERS}
-    for passed, count in seen.passed_over.items():
+    for passed, count in objects.passed_over.items():
         meant = known.get(passed.rsplit(" ", 1)[-1].lower().removesuffix("s"))
         if meant is not None:
             yield f"passed over {count} of {passed}: expected {meant}"
-    bound = (pod.node_name for pod in seen.pods if pod.node_name and pod.phase not in snapshot.FINISHED_PHASES)
+    bound = (pod.node_name for pod in objects.pods if pod.node_name and pod.phase not in snapshot.FINISHED_PHASES)
     unknown = dict.fromkeys(name for name in bound if name not in found.nodes.rows)
     if unknown:
         names = list(unknown)
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield f"pods are on nodes that are not there, and count nowhere: {', '.join(names[:_NAMED])}{more}"
+        yield f"pods on unknown nodes are ignored: {', '.join(names[:_NAMED])}{more}"

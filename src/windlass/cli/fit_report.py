@@ -4,81 +4,82 @@ The fields of these classes are the fields of `windlass fit -o json`. Amounts ar
 """
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from windlass import formatting
 from windlass.cli.terminal_output import TextStyle
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceShortage:
-    """A node has too little of a resource."""
+    """A node with too little of a resource."""
 
     resource: str
     requested: str
     free: str
     capacity: str
-    """All that pods may have of it on the node."""
+    """The node's allocatable amount."""
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class FitReason:
-    """Why some nodes refuse the pod."""
+    """One reason for which nodes reject the pod."""
 
     reason: str
-    """In the scheduler's words, as it counts them: `Insufficient cpu`."""
+    """kube-scheduler's text: `Insufficient cpu`."""
     rule: str
-    """The filter that says so: `NodeResourcesFit`."""
+    """The filter plugin: `NodeResourcesFit`."""
     count: int
-    """How many nodes it refuses for this reason. One node may have several."""
+    """Number of nodes with this reason. One node may have several reasons."""
     nodes: tuple[str, ...]
-    """The first few of them; none where no node was looked at."""
+    """The first few of these nodes; empty for a PreFilter rejection."""
     closest: ResourceShortage | None
-    """Of those that have too little, the one that has most."""
+    """The node with the smallest shortage."""
     detail: str
-    """What decided, in words; may be empty."""
+    """The detail that decided; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeVerdict:
-    """The pod on one node."""
+    """The verdict for the pod on one node."""
 
     node: str
     fits: bool
     rule: str = ""
     code: str = ""
-    """`Unschedulable` where removing pods might help, `UnschedulableAndUnresolvable` where it would not."""
+    """`Unschedulable` where preemption might help, `UnschedulableAndUnresolvable` where it cannot."""
     reasons: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
-    """What decided, in words: one for each reason, some empty."""
+    """One detail for each reason; some are empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodFinding:
-    """One pending pod, or several of one owner that no filter can tell apart."""
+    """One pending pod, or several of one owner that are equal for all filters."""
 
     pod: str
     """`namespace/name` of the first."""
     count: int
     pods: tuple[str, ...]
-    """All of them."""
+    """Names of all pods."""
     owner: str | None
     """`Kind/name` of their controller."""
     requests: dict[str, str]
-    """What each of them requests, by resource; CPU and memory come first."""
+    """Requests of one pod by resource; CPU and memory come first."""
     notes: tuple[str, ...]
-    """What else keeps them from being scheduled: a gate, another scheduler."""
+    """Further obstacles: a scheduling gate, another scheduler."""
     fits: tuple[str, ...]
-    """The nodes on which one of them could run now, all others aside."""
+    """Nodes on which one of the pods could run now, without the other pending pods."""
     nodes: int
-    """How many nodes there are."""
+    """Number of nodes in the cluster."""
     message: str
-    """What the scheduler would say: `0/5 nodes are available: 3 Insufficient cpu, …`."""
+    """kube-scheduler's FitError message: `0/5 nodes are available: 3 Insufficient cpu, …`."""
     reasons: tuple[FitReason, ...]
     """Most nodes first."""
     verdicts: tuple[NodeVerdict, ...]
-    """Node by node, where that was asked for."""
+    """The verdict of each node, with `--explain` and `--verbose`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,24 +95,24 @@ class UnreadableObject:
 
 @dataclass(frozen=True, slots=True)
 class FitReport:
-    """All that was found."""
+    """The whole report."""
 
     nodes: int
     running: int
-    """Pods on these nodes, finished ones aside."""
+    """Pods on these nodes that have not finished."""
     pending: tuple[PodFinding, ...]
     set_aside: tuple[UnreadableObject, ...]
     warnings: tuple[str, ...] = field(default=())
-    """What to know before trusting the rest."""
+    """Warnings about the input."""
 
 
 _NAMES = 4
-"""Node names that are told before the rest is counted."""
+"""Node names that are listed before the rest is counted."""
 
 _INDENT = 7
 
 _COLUMN = 34
-"""Room for what most filters say; longer reasons push their detail to the right."""
+"""Width of the reason; longer reasons push their detail to the right."""
 
 _MARGIN = " " * _INDENT
 
@@ -119,33 +120,34 @@ _MARGIN = " " * _INDENT
 def report_lines(report: FitReport, style: TextStyle, width: int) -> Iterator[str]:
     """The table, line by line."""
     waiting = sum(finding.count for finding in report.pending)
-    yield f"{_format_count(report.nodes, 'node')}, {_format_count(report.running, 'pod')} running, {waiting} pending"
+    nodes, running = formatting.format_count(report.nodes, "node"), formatting.format_count(report.running, "pod")
+    yield f"{nodes}, {running} running, {waiting} pending"
     fitting = [finding for finding in report.pending if finding.fits]
-    homeless = [finding for finding in report.pending if not finding.fits]
+    unschedulable = [finding for finding in report.pending if not finding.fits]
     yield from _fitting_lines(fitting, style)
-    for finding in homeless:
+    for finding in unschedulable:
         yield ""
         yield from _unschedulable_lines(finding, style, width)
     yield ""
-    yield _conclusion(waiting, sum(finding.count for finding in homeless))
+    yield _conclusion(waiting, sum(finding.count for finding in unschedulable))
 
 
 def finding_lines(finding: PodFinding, style: TextStyle, width: int) -> Iterator[str]:
-    """One pod, node by node."""
+    """The table of one pod, node by node."""
     yield f"{style.strong(_pod_title(finding))}  {_format_requests(finding)}"
     for note in finding.notes:
         yield style.note(f"note: {note}")
     yield ""
-    names = _widest(("NODE", *(verdict.node for verdict in finding.verdicts)))
-    rules = _widest(("REFUSED BY", *(verdict.rule for verdict in finding.verdicts)))
+    names = formatting.max_width(("NODE", *(verdict.node for verdict in finding.verdicts)))
+    rules = formatting.max_width(("REFUSED BY", *(verdict.rule for verdict in finding.verdicts)))
     yield style.faint(f"{'NODE':{names}}  {'REFUSED BY':{rules}}  WHY")
     for verdict in finding.verdicts:
         if verdict.fits:
             yield f"{verdict.node:{names}}  {style.good('fits')}"
         else:
             head = f"{verdict.node:{names}}  {style.bad(f'{verdict.rule:{rules}}')}  "
-            for told in _verdict_lines(verdict, width - names - rules - 4):
-                yield head + told
+            for line in _verdict_lines(verdict, width - names - rules - 4):
+                yield head + line
                 head = " " * (names + rules + 4)
     yield ""
     yield from textwrap.wrap(finding.message, width)
@@ -161,7 +163,7 @@ def _verdict_lines(verdict: NodeVerdict, width: int) -> Iterator[str]:
 
 
 def unreadable_lines(report: FitReport, style: TextStyle) -> Iterator[str]:
-    """What could not be read, and what else to know."""
+    """Unreadable objects and warnings."""
     for warning in report.warnings:
         yield f"{style.note('warning:')} {warning}"
     for error in report.set_aside:
@@ -174,16 +176,17 @@ def _fitting_lines(fitting: list[PodFinding], style: TextStyle) -> Iterator[str]
     if not fitting:
         return
     yield ""
-    width = _widest(_pod_title(finding) for finding in fitting)
+    width = formatting.max_width(_pod_title(finding) for finding in fitting)
     yield style.faint(f"{'FITS':{_INDENT}}{'POD':{width}}  ON")
     for finding in fitting:
         share = style.good(f"{_format_share(finding):{_INDENT}}")
-        yield f"{share}{style.strong(f'{_pod_title(finding):{width}}')}  {_format_list(finding.fits, _NAMES)}"
+        yield f"{share}{style.strong(f'{_pod_title(finding):{width}}')}  {formatting.format_list(finding.fits, _NAMES)}"
         yield from _note_lines(finding, style)
 
 
 def _unschedulable_lines(finding: PodFinding, style: TextStyle, width: int) -> Iterator[str]:
-    yield f"{style.bad(f'{_format_share(finding):{_INDENT}}')}{style.strong(_pod_title(finding))}  {_format_requests(finding)}"
+    share = style.bad(f"{_format_share(finding):{_INDENT}}")
+    yield f"{share}{style.strong(_pod_title(finding))}  {_format_requests(finding)}"
     yield from _note_lines(finding, style)
     if not finding.reasons:
         yield f"{_MARGIN}{finding.message}"
@@ -202,15 +205,16 @@ def _note_lines(finding: PodFinding, style: TextStyle) -> Iterator[str]:
         yield f"{_MARGIN}{style.note(f'note: {note}')}"
 
 
-def _conclusion(waiting: int, homeless: int) -> str:
-    fitting = waiting - homeless
+def _conclusion(waiting: int, unschedulable: int) -> str:
+    fitting = waiting - unschedulable
     if not waiting:
         return "No pod is pending."
-    if not homeless:
+    if not unschedulable:
         return "The pending pod fits." if waiting == 1 else f"Each of the {waiting} pending pods fits somewhere."
     if not fitting:
         return "The pending pod fits nowhere." if waiting == 1 else f"None of the {waiting} pending pods fits anywhere."
-    return f"{fitting} of {waiting} pending pods {_fit_phrase(fitting)}, {homeless} {_fit_phrase(homeless)} nowhere."
+    nowhere = f"{unschedulable} {_fit_phrase(unschedulable)} nowhere"
+    return f"{fitting} of {waiting} pending pods {_fit_phrase(fitting)}, {nowhere}."
 
 
 def _fit_phrase(number: int) -> str:
@@ -227,16 +231,3 @@ def _format_requests(finding: PodFinding) -> str:
 
 def _format_share(finding: PodFinding) -> str:
     return f"{len(finding.fits)}/{finding.nodes}"
-
-
-def _format_count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _format_list(names: tuple[str, ...], limit: int) -> str:
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more
-
-
-def _widest(texts: Iterable[str]) -> int:
-    return max(map(len, texts), default=0)

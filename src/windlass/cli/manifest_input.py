@@ -1,4 +1,4 @@
-"""Manifest input: API objects from files and standard input, in any notation of Kubernetes' own tools.
+"""Manifest input: API objects from files and standard input, in all formats of Kubernetes' own tools.
 
 One JSON document (`kubectl get -o json`), several (JSON lines, or one after the other), a JSON array, or YAML with any
 number of documents. Large clusters come as JSON, so JSON is never parsed as YAML.
@@ -25,7 +25,7 @@ _BYTE_POSITION = re.compile(r"(.*) \(byte (\d+)\)")
 
 
 def read_documents(sources: Sequence[str]) -> list[scheme.Raw]:
-    """The documents of all sources, in order; `-` is standard input. InvalidInput if one cannot be read."""
+    """The documents of all sources, in order; `-` is standard input. InvalidInput for an unreadable source."""
     return [document for source in sources for document in _read_source(source)]
 
 
@@ -44,7 +44,7 @@ def _read_source(source: str) -> Iterator[scheme.Raw]:
 
 
 def _first_byte(text: bytes) -> bytes:
-    """The first that is not blank; empty if there is none."""
+    """The first byte that is not blank; empty if there is none."""
     first = _FIRST_BYTE.match(text)
     return first[1] if first else b""
 
@@ -55,7 +55,7 @@ def _load(source: str) -> bytes:
         text = sys.stdin.buffer.read() if source == STANDARD_INPUT else Path(source).read_bytes()
     except OSError as error:
         raise errors.InvalidInput(f"{source}: {(error.strerror or str(error)).lower()}") from error
-    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # what some shells write into files
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # some shells write a byte order mark into files
         return text.decode("utf-16", errors="replace").encode()
     return text.removeprefix(codecs.BOM_UTF8)
 
@@ -74,7 +74,7 @@ def _read_json(text: bytes, source: str) -> Iterator[scheme.Raw]:
 
 
 def _compact(text: bytes) -> bytes:
-    """The document without blanks, as an API server writes it: pods of one template are then known as such."""
+    """The document without blanks, as an API server writes it: equal templates then have equal bytes."""
     return msgspec.json.format(text, indent=-1)
 
 
@@ -86,7 +86,7 @@ def _open_array(text: bytes) -> Iterator[scheme.Raw]:
 
 
 def _split(text: bytes, source: str) -> list[bytes]:
-    """Documents one after the other. Those on lines of their own are told apart fastest."""
+    """Split a stream of documents. One document per line is the fast path."""
     try:
         return [_compact(line) for line in text.splitlines() if line.strip()]
     except msgspec.DecodeError:
@@ -131,19 +131,19 @@ def _format_position(line: int, column: int) -> str:
 
 def _read_yaml(text: bytes, source: str) -> Iterator[scheme.Raw]:
     for number, document in enumerate(yaml_documents.read_documents(text, source), start=1):
-        for one in document if isinstance(document, list) else [document]:
-            if not isinstance(one, dict):
+        for item in document if isinstance(document, list) else [document]:
+            if not isinstance(item, dict):
                 raise errors.InvalidInput(
-                    f"{source}: document {number}: found {_shorten(one)}, expected {EXPECTED_OBJECTS}"
+                    f"{source}: document {number}: found {_shorten(item)}, expected {EXPECTED_OBJECTS}"
                 )
-            yield _encode(one)
+            yield _encode(item)
 
 
 def _encode(document: dict[str, object]) -> scheme.Raw:
     try:
         return scheme.as_json(document)
     except errors.InvalidObject:
-        return document  # whoever reads it sets it aside
+        return document  # the reader of the object reports it as unreadable
 
 
 def _shorten(value: object) -> str:

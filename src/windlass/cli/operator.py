@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from windlass.kube import client
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""What Go calls them."""
+"""Names of log levels in Go."""
 _NEW_OBJECTS = 20_000
-"""How many the garbage collector lets come before it looks at them."""
+"""New objects between two runs of the garbage collector."""
 _Switch = Parameter(negative=(), show_default=False)
 
 
@@ -46,81 +46,80 @@ def operator(
     webhook_cert_dir: str = "",
     verbosity: Annotated[int, Parameter(name=["--verbosity", "-v"])] = 0,
 ) -> int:
-    """Run controllers until asked to end.
+    """Run controllers until SIGTERM.
 
-    Controllers are independent of each other; each keeps one kind of object as it should be. machine_pool is Cluster
-    API's MachinePool controller: turn the manager's own off (--feature-gates=MachinePool=false) where it runs.
-    eks_anywhere and lattice look after the worker pools of EKS Anywhere's Clusters and of LatticeClusters, and leave
-    the size of autoscaled ones to their autoscaler; their definitions are in deploy/crds. cluster_autoscaler and
+    Controllers are independent of each other; each reconciles one kind of object. machine_pool is Cluster API's
+    MachinePool controller: turn the manager's own off (--feature-gates=MachinePool=false) where it runs. eks_anywhere
+    and lattice manage the worker pools of EKS Anywhere's Clusters and of LatticeClusters, except the size of autoscaled
+    ones; their definitions are in deploy/crds. cluster_autoscaler and
     machine_autoscaler are OpenShift's cluster-autoscaler-operator, for MachineSets of Machine API and of Cluster API.
 
-    Exit code: 0 if it ended when asked to, 1 if it failed or lost its lease, 2 if it could not begin with what it was
-    given.
+    Exit code: 0 after SIGTERM, 1 if it failed or lost its lease, 2 if the arguments cannot be used.
 
     Parameters
     ----------
     controllers
-        Which ones, separated by commas: machine_pool, eks_anywhere, lattice, cluster_autoscaler, machine_autoscaler,
+        Names, separated by commas: machine_pool, eks_anywhere, lattice, cluster_autoscaler, machine_autoscaler,
         machineset_sync.
     kubeconfig
-        The cluster to talk to; otherwise KUBECONFIG, the cluster we run in, or ~/.kube/config.
+        Kubeconfig of the cluster; by default KUBECONFIG, the cluster of this pod, or ~/.kube/config.
     context
-        A context of the kubeconfig; the current one if none is named.
+        Context of the kubeconfig; the current one by default.
     namespace
-        Look at this namespace only.
+        Watch this namespace only.
     concurrency
-        Objects that each controller looks after at the same time.
+        Concurrent reconciles of each controller.
     metrics_address
-        Where /metrics, /healthz and /readyz are served, as host:port; empty serves none.
+        Address of /metrics, /healthz and /readyz, as host:port; empty serves none.
     metrics_cert_dir
-        A directory with a certificate, tls.crt, and its key, tls.key, to serve these over TLS; either may be replaced
-        at any time.
+        Directory with a certificate, tls.crt, and its key, tls.key, to serve these over TLS; both may be rotated while
+        it runs.
     leader_elect
-        Of several processes let one lead, and run only while leading.
+        Elect a leader among several processes, and run controllers in the leader only.
     leader_elect_namespace
-        Where the lease is; the namespace of the kubeconfig's context, or the one we run in, if none is named.
+        Namespace of the Lease; by default that of the kubeconfig's context or of this pod.
     leader_elect_name
-        What the lease is called.
+        Name of the Lease.
     kube_api_qps
-        Calls a second to each API server, in the long run. Zero is no limit.
+        Sustained requests per second to each API server. Zero is no limit.
     kube_api_burst
-        Calls at once, after a quiet time.
+        Requests in a burst to each API server.
     record_duplicated_events
-        Write an event that says the same of the same object at once and count it, not once in five minutes.
+        Record a repeated event of the same object at once, with a count, instead of once in five minutes.
     machine_pool_rotate_bootstrap_secret
-        Copy a bootstrap config's data secret name whenever it changes, over a user's as well, as Cluster API's own
-        controller does.
+        Copy a bootstrap config's data secret name whenever it changes, also over a name set by a user, as Cluster API's
+        own controller does.
     machine_pool_allow_insecure_kubeconfigs
-        Let the kubeconfig of a workload cluster, in its Secret, name a server without TLS or one that is not verified,
-        a proxy, or a loopback, link-local or metadata address. Whoever may write such a Secret can then have the
-        operator connect to what only it can reach.
+        Allow the kubeconfig of a workload cluster, in its Secret, to name a server without TLS or without verification,
+        a proxy, or a loopback, link-local or metadata address. A user who may write such a Secret can then make the
+        operator connect to addresses that only it can reach.
     eks_anywhere_namespace
-        Where the MachineDeployments of EKS Anywhere's Clusters are.
+        Namespace of the MachineDeployments of EKS Anywhere's Clusters.
     lattice_deploy_autoscaler
         Run an autoscaler in lattice-system as soon as a pool of a LatticeCluster is autoscaled.
     lattice_autoscaler_image
-        The image that it is run from.
+        Image of that autoscaler.
     lattice_autoscaler_discovery
-        The namespace in which it looks for pools: that of the LatticeClusters.
+        Namespace in which it discovers pools: that of the LatticeClusters.
     machineset_sync_cluster
-        The Cluster of Cluster API that OpenShift's MachineSets belong to; otherwise what Infrastructure says.
+        Cluster API Cluster of OpenShift's MachineSets; by default the name in Infrastructure.
     openshift_autoscaler_image
-        The image that OpenShift's cluster autoscaler is run from.
+        Image of OpenShift's cluster autoscaler.
     openshift_autoscaler_verbosity
-        What it logs if the ClusterAutoscaler does not say.
+        Its log verbosity, unless the ClusterAutoscaler sets one.
     openshift_autoscaler_extra_args
-        One more word for its command line, behind all others.
+        One more argument at the end of its command line.
     openshift_release_version
-        The version of OpenShift that is run: its feature gates count, and it is told to the cluster version operator.
-        Otherwise RELEASE_VERSION of the environment.
+        The version of OpenShift: selects feature gates, and is reported to the cluster version operator. By default
+        RELEASE_VERSION of the environment.
     webhook_address
-        Where webhooks of the controllers are served, over TLS, as host:port; empty serves none.
+        Address of the controllers' webhooks, over TLS, as host:port; empty serves none.
     webhook_cert_dir
-        A directory with the certificate, tls.crt, and its key, tls.key.
+        Directory with the certificate, tls.crt, and its key, tls.key.
     verbosity
-        As klog has it: 9 shows every call.
+        Log verbosity as in klog: 9 logs every request.
     """
-    # Not before they are needed: `windlass --help` should answer at once.
+    # Imported late, so that `windlass --help` starts fast.
     import gc
     import logging
     import os
@@ -141,7 +140,7 @@ def operator(
     operator_process.parse_controller_names(controllers)
     logging.basicConfig(level=klog.verbosity_level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     release = openshift_release_version or os.environ.get("RELEASE_VERSION", "")
-    asked = OperatorOptions(
+    options = OperatorOptions(
         controllers,
         operator_process.OperatorSettings(
             machine_pool.MachinePoolSettings(
@@ -173,13 +172,13 @@ def operator(
         (webhook_address, webhook_cert_dir) if webhook_address else None,
         record_duplicated_events,
     )
-    # Objects are read by the thousand and are no cycles: looking for garbage after every few hundred costs for nothing.
+    # Decoded objects are many and hold no reference cycles: frequent garbage collections cost time and free nothing.
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     rate = client.ClientSettings(
         writer=request_builders.WriteOptions("windlass"), qps=kube_api_qps, burst=kube_api_burst
     )
     try:
-        return 0 if shutdown.execute(_run(asked, kubeconfig, context, rate)) else 1
+        return 0 if shutdown.execute(_run(options, kubeconfig, context, rate)) else 1
     except leader_election.LeadershipLost as lost:
         logging.getLogger(__name__).error("%s", lost)
         return 1
@@ -187,7 +186,7 @@ def operator(
 
 @dataclass(frozen=True, slots=True)
 class OperatorOptions:
-    """What was asked for."""
+    """Options of the operator."""
 
     controllers: str
     settings: "operator_process.OperatorSettings"
@@ -195,15 +194,15 @@ class OperatorOptions:
     concurrency: int
     address: str
     certificate: str
-    """The directory of its certificate; empty: none is served over TLS."""
+    """Directory of its certificate; empty: metrics are served without TLS."""
     lease: tuple[str, str] | None
-    """(namespace, name); None: nobody is elected."""
+    """(namespace, name) of the Lease; None: no leader election."""
     webhooks: tuple[str, str] | None
-    """(host:port, directory of the certificate); None: none are served."""
+    """(host:port, directory of the certificate); None: no webhooks."""
     repeats_events: bool
 
 
-async def _run(asked: OperatorOptions, kubeconfig: str, context: str, rate: "client.ClientSettings") -> None:
+async def _run(options: OperatorOptions, kubeconfig: str, context: str, rate: "client.ClientSettings") -> None:
     from pathlib import Path
 
     import prometheus_client
@@ -213,26 +212,26 @@ async def _run(asked: OperatorOptions, kubeconfig: str, context: str, rate: "cli
     from windlass.kube import events, rest_config
 
     real = clock.RealClock()
-    found = rest_config.load_rest_config(real, kubeconfig, context)
+    config = rest_config.load_rest_config(real, kubeconfig, context)
     measures = controller_runtime.ControllerMetrics(prometheus_client.CollectorRegistry())
     lease = None
-    if asked.lease is not None:
-        lease = controller_runtime.LeaseSettings(asked.lease[0] or found.namespace, asked.lease[1])
-    async with found.connect() as carrier:
+    if options.lease is not None:
+        lease = controller_runtime.LeaseSettings(options.lease[0] or config.namespace, options.lease[1])
+    async with config.connect() as carrier:
         site = controller_runtime.new_controller_context(
             carrier,
             real,
             rate,
             measures,
             lease,
-            namespace=asked.namespace,
-            workers=asked.concurrency,
-            event_window_s=0.0 if asked.repeats_events else events.WINDOW_S,
+            namespace=options.namespace,
+            workers=options.concurrency,
+            event_window_s=0.0 if options.repeats_events else events.WINDOW_S,
         )
-        made = operator_process.new_controllers(asked.controllers, site, asked.settings)
-        certificate = Path(asked.certificate) if asked.certificate else None
+        made = operator_process.new_controllers(options.controllers, site, options.settings)
+        certificate = Path(options.certificate) if options.certificate else None
         webhooks = None
-        if asked.webhooks is not None:
-            found_hooks = operator_process.select_webhooks(asked.controllers, asked.settings)
-            webhooks = operator_process.WebhookServer(asked.webhooks[0], Path(asked.webhooks[1]), found_hooks)
-        await operator_process.run(made, site, address=asked.address, certificate=certificate, webhooks=webhooks)
+        if options.webhooks is not None:
+            found_hooks = operator_process.select_webhooks(options.controllers, options.settings)
+            webhooks = operator_process.WebhookServer(options.webhooks[0], Path(options.webhooks[1]), found_hooks)
+        await operator_process.run(made, site, address=options.address, certificate=certificate, webhooks=webhooks)

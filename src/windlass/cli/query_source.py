@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from windlass.explain import explain_context, queries
 
 TOKEN_VARIABLE = "WINDLASS_TOKEN"
-"""The environment's word for a token."""
+"""Environment variable with a token."""
 
 _TIMEOUT_S = 60.0
 
-_TOKEN_VISIBLE = f"windlass: --token: others on this machine can read it; rather use --token-file, or {TOKEN_VARIABLE}"
+_TOKEN_VISIBLE = f"windlass: --token: other users of this machine can read it; use --token-file, or {TOKEN_VARIABLE}"
 
 _SCHEMES = ("http", "https")
 
 _CERTIFICATE_UNTRUSTED = (
-    "its certificate is not trusted; expected --certificate-authority, the certificate of whoever signed it"
+    "its certificate is not trusted; expected --certificate-authority, the certificate of its issuer"
 )
 
 
 class ObjectNotFound(errors.WindlassError):
-    """There is no such pod, node or group."""
+    """No such pod, node or group."""
 
 
 class ServerNotReady(errors.InvalidInput):
-    """There is an autoscaler, and it has decided nothing yet."""
+    """The autoscaler has not completed a loop yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusServer:
-    """Where it is, and what it is shown and trusted by."""
+    """Address, token and trusted certificate of a status API."""
 
     address: str
     """Host and port."""
@@ -48,7 +48,7 @@ class StatusServer:
 
     @property
     def url(self) -> str:
-        """Without a path."""
+        """The URL without a path."""
         return f"{self.scheme}://{self.address}"
 
     @property
@@ -57,7 +57,7 @@ class StatusServer:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """None where the system's own authorities will do. InvalidInput if the file holds no certificate."""
+        """None for the system's certificate authorities. InvalidInput if the file holds no certificate."""
         if self.certificate_authority is None:
             return None
         try:
@@ -70,7 +70,7 @@ class StatusServer:
 def parse_server(
     address: str, token: str | None = None, token_file: Path | None = None, certificate_authority: Path | None = None
 ) -> StatusServer:
-    """The server of HOST:PORT, :PORT, or what a dashboard prints, token and all. InvalidInput if it is none of them."""
+    """The server of HOST:PORT, :PORT, or the URL with token that a dashboard prints. InvalidInput otherwise."""
     import urllib.parse
 
     scheme, colon, rest = address.partition("://")
@@ -89,7 +89,7 @@ def parse_server(
 
 
 def fetch_json(server: StatusServer, path: str) -> bytes:
-    """What it says there. NotFound, Unready, or InvalidInput if none answers."""
+    """The JSON at a path. ObjectNotFound, ServerNotReady, or InvalidInput if no server answers."""
     import urllib.error
     import urllib.parse
     import urllib.request
@@ -98,8 +98,8 @@ def fetch_json(server: StatusServer, path: str) -> bytes:
     try:
         request = urllib.request.Request(f"{server.url}{urllib.parse.quote(path)}", headers=server.headers)
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls) as answer:
-            said: bytes = answer.read()
-            return said
+            body: bytes = answer.read()
+            return body
     except urllib.error.HTTPError as error:
         text = error.read().decode(errors="replace").strip()
         error.close()
@@ -111,15 +111,11 @@ def fetch_json(server: StatusServer, path: str) -> bytes:
         raise errors.InvalidInput(f"{server.address}: no autoscaler answers there: {reason}") from None
 
 
-def _response_error(server: StatusServer, status: int, said: str) -> errors.WindlassError:
+def _response_error(server: StatusServer, status: int, text: str) -> errors.WindlassError:
     if status == 401:
-        what = (
-            "another token is needed than this"
-            if server.token
-            else f"a token is needed: --token-file, or {TOKEN_VARIABLE}"
-        )
+        what = "the token is not valid" if server.token else f"a token is needed: --token-file, or {TOKEN_VARIABLE}"
         return errors.InvalidInput(f"{server.address}: {what}")
-    return {404: ObjectNotFound, 503: ServerNotReady}.get(status, errors.InvalidInput)(f"{server.address}: {said}")
+    return {404: ObjectNotFound, 503: ServerNotReady}.get(status, errors.InvalidInput)(f"{server.address}: {text}")
 
 
 def _read_token(token: str | None, file: Path | None) -> str:
@@ -136,19 +132,19 @@ def _read_token(token: str | None, file: Path | None) -> str:
 
 
 def _check_token(where: str, token: str) -> str:
-    """Nothing that would end the header in which it is sent."""
+    """Refuse characters that would end the HTTP header of the token."""
     if not (token.isascii() and token.isprintable() and " " not in token):
-        raise errors.InvalidInput(f"{where}: found characters that no token has, expected printable ones of ASCII")
+        raise errors.InvalidInput(f"{where}: found invalid characters, expected printable ASCII")
     return token
 
 
 ADDRESS_VARIABLE = "WINDLASS_ADDRESS"
-"""The environment's word for --address."""
+"""Environment variable for --address."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """Who is asked. Without a server and a recording: the API server, with these flags of the autoscaler's."""
+    """The source of a query: a running autoscaler, a recording, or else the API server with these autoscaler flags."""
 
     server: StatusServer | None = None
     recording: Path | None = None
@@ -157,33 +153,35 @@ class QuerySource:
 
 
 def find_source(address: str | None, recording: Path | None, at: str | None, flags: Sequence[str]) -> QuerySource:
-    """InvalidInput for what does not go together."""
+    """InvalidInput for options that exclude each other."""
     if at and recording is None:
-        raise errors.InvalidInput("--at: found no --recording, expected the file that it is a time of")
+        raise errors.InvalidInput("--at: found no --recording, expected with --recording only")
     if recording is not None:
         if flags or address:
-            raise errors.InvalidInput("--recording: it has its own settings; expected no flags and no --address")
+            raise errors.InvalidInput(
+                "--recording: a recording has its own settings; expected no flags and no --address"
+            )
         return QuerySource(recording=recording, at=at or "")
     if address and flags:
         raise errors.InvalidInput(f"--address: the autoscaler has its own settings; expected no {flags[0]}")
-    asked = "" if flags else address or os.environ.get(ADDRESS_VARIABLE, "")
-    return QuerySource(parse_server(asked) if asked else None, flags=flags)
+    server = "" if flags else address or os.environ.get(ADDRESS_VARIABLE, "")
+    return QuerySource(parse_server(server) if server else None, flags=flags)
 
 
 def run_query(question: "queries.ExplainQuery", source: QuerySource) -> "queries.Explanation":
-    """The answer. servers.NotFound if there is no such object, InvalidInput for a source that cannot be used."""
+    """The answer. ObjectNotFound if there is no such object, InvalidInput for an unusable source."""
     from windlass.explain import queries
 
     if source.server is not None:
         return _query_server(question, source.server)
-    answer = queries.answer_query(question, load_look(source))
+    answer = queries.answer_query(question, load_explain_context(source))
     if isinstance(answer, queries.ObjectNotFound):
         raise ObjectNotFound(str(answer))
     return answer
 
 
-def load_look(source: QuerySource) -> "explain_context.ExplainContext":
-    """A look at a recording, or at the cluster."""
+def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext":
+    """The explain context of a recording, or of the cluster."""
     from windlass.explain import explain_context
 
     if source.recording is not None:
@@ -206,7 +204,7 @@ def load_look(source: QuerySource) -> "explain_context.ExplainContext":
 
 
 def parse_time(text: str, recording: Path) -> float:
-    """A time, or how long after the recording's beginning."""
+    """A time, or a duration after the recording's beginning."""
     from windlass.autoscaler.recording import replay
     from windlass.kube import time_formats
 
@@ -221,7 +219,7 @@ def parse_time(text: str, recording: Path) -> float:
         raise errors.InvalidInput(f"--at: found {text!r}, expected {accepted}") from None
 
 
-def _query_server(question: "queries.ExplainQuery", asked: StatusServer) -> "queries.Explanation":
+def _query_server(question: "queries.ExplainQuery", server: StatusServer) -> "queries.Explanation":
     from windlass.explain import cluster, groups, nodes, pods, queries
     from windlass.explain.queries import SubjectKind
     from windlass.observability import status_routes
@@ -232,15 +230,15 @@ def _query_server(question: "queries.ExplainQuery", asked: StatusServer) -> "que
         SubjectKind.GROUP: groups.GroupExplanation,
         SubjectKind.CLUSTER: cluster.ClusterExplanation,
     }
-    said = fetch_json(asked, status_routes.explain_path(question))
+    text = fetch_json(server, status_routes.explain_path(question))
     try:
-        return queries.decode_explanation(kinds[question.about], said)
+        return queries.decode_explanation(kinds[question.about], text)
     except ValueError as error:
-        raise errors.InvalidInput(f"{asked.address}: no autoscaler answers there: {error}") from None
+        raise errors.InvalidInput(f"{server.address}: no autoscaler answers there: {error}") from None
 
 
 def print_answer(account: "queries.Explanation", output: str) -> None:
-    """On standard output."""
+    """Print the answer on standard output."""
     from windlass.explain import queries
 
     if output == "json":

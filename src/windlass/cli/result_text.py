@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from windlass import formatting
 from windlass.cli.terminal_output import TextStyle
 from windlass.simulator.autoscaler_run import ScenarioRun
-from windlass.simulator.report import number_format, summary
+from windlass.simulator.report import summary
 from windlass.sweep import comparison, tables
 from windlass.sweep.comparison import MEASURES, SettingsRow
 from windlass.sweep.sweep_plan import SweepPlan
@@ -18,36 +19,41 @@ from windlass.sweep.sweep_plan import SweepPlan
 _WIDTH = 100
 
 _MAX_VIOLATIONS = 5
-"""Violations that are told before the rest is counted."""
+"""Violations that are listed before the rest is counted."""
 
 
 def run_lines(runs: Sequence[ScenarioRun], style: TextStyle) -> Iterator[str]:
     """The table, the expectations and the violations."""
     yield ""
-    found = summary.summarize(runs)
-    yield from _single_run_lines(found, style) if len(runs) == 1 else _comparison_lines(runs, found, style)
+    summary_rows = summary.summarize(runs)
+    yield from (
+        _single_run_lines(summary_rows, style) if len(runs) == 1 else _comparison_lines(runs, summary_rows, style)
+    )
     for run in runs:
-        yield from _conclusion(run, style, named=len(runs) > 1)
+        yield from _conclusion(run, style, has_title=len(runs) > 1)
 
 
-def _single_run_lines(found: Sequence[summary.SummaryRow], style: TextStyle) -> Iterator[str]:
-    names, values = _widest(one.name for one in found), _widest(one.values[0] for one in found)
-    for one in found:
+def _single_run_lines(summary_rows: Sequence[summary.SummaryRow], style: TextStyle) -> Iterator[str]:
+    names, values = (
+        formatting.max_width(summary_row.name for summary_row in summary_rows),
+        formatting.max_width(one.values[0] for one in summary_rows),
+    )
+    for one in summary_rows:
         value = style.strong(f"{one.values[0]:>{values}}")
         yield f"{one.name:{names}}  {value}  {style.faint(one.notes[0])}".rstrip()
 
 
 def _comparison_lines(
-    runs: Sequence[ScenarioRun], found: Sequence[summary.SummaryRow], style: TextStyle
+    runs: Sequence[ScenarioRun], summary_rows: Sequence[summary.SummaryRow], style: TextStyle
 ) -> Iterator[str]:
-    names = _widest(one.name for one in found)
+    names = formatting.max_width(summary_row.name for summary_row in summary_rows)
     for number, run in enumerate(runs):
-        yield f"{style.strong(_letter(number))}  {run.label}"
-    widths = [max(_widest(one.values[i] for one in found), 8) for i in range(len(runs))]
+        yield f"{style.strong(formatting.format_letter(number))}  {run.label}"
+    widths = [max(formatting.max_width(one.values[i] for one in summary_rows), 8) for i in range(len(runs))]
     yield ""
-    heads = (style.strong(f"{_letter(i):>{width}}") for i, width in enumerate(widths))
+    heads = (style.strong(f"{formatting.format_letter(i):>{width}}") for i, width in enumerate(widths))
     yield f"{'':{names}}  {'  '.join(heads)}"
-    for one in found:
+    for one in summary_rows:
         cells = [f"{value:>{width}}" for value, width in zip(one.values, widths, strict=True)]
         cells[1:] = [
             style.note(cell) if value != one.values[0] else style.faint(cell)
@@ -56,10 +62,10 @@ def _comparison_lines(
         yield f"{one.name:{names}}  {'  '.join(cells)}"
 
 
-def _conclusion(run: ScenarioRun, style: TextStyle, *, named: bool) -> Iterator[str]:
+def _conclusion(run: ScenarioRun, style: TextStyle, *, has_title: bool) -> Iterator[str]:
     result = run.result
     yield ""
-    if named:
+    if has_title:
         yield style.strong(run.label)
     for outcome in result.outcomes:
         yield f"{style.good('✓') if outcome.is_met else style.bad('✗')} {outcome}"
@@ -72,9 +78,9 @@ def _conclusion(run: ScenarioRun, style: TextStyle, *, named: bool) -> Iterator[
 
 
 def encode_runs(runs: Sequence[ScenarioRun]) -> str:
-    """The same for programs."""
-    told = [_run_as_json(run) for run in runs]
-    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
+    """The results as JSON."""
+    encoded = [_run_as_json(run) for run in runs]
+    return msgspec.json.format(msgspec.json.encode(encoded), indent=2).decode()
 
 
 def _run_as_json(run: ScenarioRun) -> dict[str, Any]:
@@ -84,16 +90,19 @@ def _run_as_json(run: ScenarioRun) -> dict[str, Any]:
         "seed": run.scenario.seed,
         "settings": run.label,
         "totals": result.totals,
-        "expectations": [{"said": str(one), "isMet": one.is_met} for one in result.outcomes],
-        "violations": [str(one) for one in result.violations],
+        "expectations": [
+            {"said": str(expectation_result), "isMet": expectation_result.is_met}
+            for expectation_result in result.outcomes
+        ],
+        "violations": [str(violation) for violation in result.violations],
         "decisions": run.decisions,
         "series": result.series,
     }
 
 
 def list_scenarios(known: Mapping[str, Path], style: TextStyle) -> Iterator[str]:
-    """What can be played by name."""
-    names = _widest(known)
+    """The scenarios that come with windlass, with their descriptions."""
+    names = formatting.max_width(known)
     for name, path in known.items():
         story = " ".join(str(yaml.safe_load(path.read_text()).get("story", "")).split())
         first, *more = textwrap.wrap(story, _WIDTH - names - 2) or [""]
@@ -101,29 +110,21 @@ def list_scenarios(known: Mapping[str, Path], style: TextStyle) -> Iterator[str]
         yield from (f"{'':{names}}  {line}" for line in more)
 
 
-def _letter(number: int) -> str:
-    return chr(ord("A") + number % 26)
-
-
-def _widest(texts: "Iterator[str] | Sequence[str] | Mapping[str, Any]") -> int:
-    return max(map(len, texts), default=0)
-
-
 _MAX_ROWS = 12
-"""Settings that are told before the rest is counted; the best trade-offs always are."""
+"""Rows that are listed before the rest is counted; the best trade-offs always are."""
 
 _MARKS = {"now": "now", "best": "★", "sound": "", "unsound": "✗"}
 
 
 def sweep_lines(plan: SweepPlan, rows: Sequence[SettingsRow], style: TextStyle) -> Iterator[str]:
-    """All of it."""
+    """The table of settings, their problems, and the recommendations."""
     best = {row.number for row in comparison.pareto_front(rows)}
     ordered = tables.sort_rows(rows)
     shown = [row for i, row in enumerate(ordered) if i < _MAX_ROWS or row.number in best]
     yield ""
     yield from _table(plan, shown, best, style)
     if len(shown) < len(rows):
-        yield style.faint(f"and {number_format.format_count(len(rows) - len(shown), 'other')}")
+        yield style.faint(f"and {formatting.format_count(len(rows) - len(shown), 'other', thousands=',')}")
     for row in shown:
         yield from (f"{style.bad('✗')} settings {row.number}: {said}" for said in tables.describe_problems(row))
     yield ""
@@ -153,7 +154,7 @@ def _row_kind(row: SettingsRow, best: set[int]) -> str:
 
 
 def _join(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
-    """Numbers to the right, the flags' values to the left."""
+    """One line: numbers aligned right, values of flags left."""
     laid = (f"{cell:>{width}}" if 0 < i < left else f"{cell:{width}}"
             for i, (cell, width) in enumerate(zip(cells, widths, strict=True)))  # fmt: skip
     return "  ".join(laid).rstrip()
@@ -175,9 +176,11 @@ def _recommendation_lines(rows: Sequence[SettingsRow], style: TextStyle) -> Iter
     if not given:
         yield tables.NO_RECOMMENDATION
         return
-    for number, one in enumerate(given):
+    for number, recommendation in enumerate(given):
         if number:
             yield ""
-        yield style.strong(f"{one.title[0].upper()}{one.title[1:]}: settings {one.row.number}")
-        yield from (f"  {line}" for line in tables.describe_differences(one.row, rows[0]))
-        yield f"  {style.good(tables.format_command_line(one.row))}"
+        yield style.strong(
+            f"{recommendation.title[0].upper()}{recommendation.title[1:]}: settings {recommendation.row.number}"
+        )
+        yield from (f"  {line}" for line in tables.describe_differences(recommendation.row, rows[0]))
+        yield f"  {style.good(tables.format_command_line(recommendation.row))}"

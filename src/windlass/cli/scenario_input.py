@@ -1,4 +1,4 @@
-"""Scenario input: finds and reads scenarios, traces and settings to compare, before anything runs."""
+"""Scenario input: scenarios, traces and settings to compare, validated before any run starts."""
 
 import shlex
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ AS_WRITTEN = "as written"
 
 _PACKAGE = Path(windlass.__file__).parent
 _SCENARIO_FOLDERS = (_PACKAGE / "scenarios", _PACKAGE.parents[1] / "scenarios")
-"""In an installed package, and in a working copy."""
+"""Folders in an installed package and in a working copy."""
 
 
 def list_shipped() -> dict[str, Path]:
@@ -28,18 +28,18 @@ def list_shipped() -> dict[str, Path]:
 
 
 def read_scenarios(names: Sequence[str], changes: Sequence[str], seed: int | None) -> list[model.Scenario]:
-    """InvalidInput names file, line and field of every mistake in all of them."""
-    found, mistakes = list[model.Scenario](), list[str]()
+    """Read scenarios. InvalidInput names file, line and field of every mistake in all files."""
+    scenarios, mistakes = list[model.Scenario](), list[str]()
     for name in names:
         try:
             story = _read_scenario(_find_scenario(name), changes)
         except errors.InvalidInput as error:
             mistakes.append(str(error))
             continue
-        found.append(story if seed is None else msgspec.structs.replace(story, seed=seed))
+        scenarios.append(story if seed is None else msgspec.structs.replace(story, seed=seed))
     if mistakes:
         raise errors.InvalidInput("\n".join(mistakes))
-    return found
+    return scenarios
 
 
 def _find_scenario(name: str) -> Path:
@@ -62,7 +62,7 @@ def _read_scenario(path: Path, changes: Sequence[str]) -> model.Scenario:
 
 
 def _set_field(plain: Any, change: str) -> None:
-    """Set one field; parts of a list go by their number or their name."""
+    """Set one field; items of a list are addressed by index or by name."""
     path, equals, value = change.partition("=")
     steps = path.split(".")
     if not equals or not all(steps):
@@ -92,7 +92,7 @@ def _descend(at: Any, step: str, change: str) -> Any:
 
 
 def read_trace(place: Path, compress: float, seed: int) -> tuple[model.Scenario, workload_trace.Trace]:
-    """A trace, and the scenario that it makes."""
+    """A trace, and the scenario that replays it."""
     folder, pods = (place, _find_table(place, "pods")) if place.is_dir() else (place.parent, place)
     trace = workload_trace.load_trace(pods, _find_table(folder, "nodes"), compress)
     name = (folder if place.is_dir() else place).name.partition(".")[0] or "trace"
@@ -107,7 +107,7 @@ def _find_table(folder: Path, name: str) -> Path:
 
 
 def read_settings(worlds: Sequence[model.Scenario], compared: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
-    """The settings to play each world with: (label, flags besides those of the scenario)."""
+    """The settings to run each scenario with: (label, flags on top of the scenario's)."""
     settings = [(AS_WRITTEN, dict[str, str]()), *((text, _split_flags(text)) for text in compared)]
     for world in worlds:
         for _, given in settings:

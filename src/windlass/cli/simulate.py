@@ -1,6 +1,6 @@
 """`windlass simulate`: scenarios with the real autoscaler in virtual time.
 
-The dashboard of a simulation is served from a thread of its own, because the simulation's time is not the page's.
+The dashboard of a simulation is served from a separate thread, because the simulation runs in virtual time.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 DEFAULT_ADDRESS = "127.0.0.1:8086"
 
 SIMULATION_NICENESS = 10
-"""Of the thread that plays, on Linux. The browser is mostly on the same machine: whoever clicks comes first."""
+"""Niceness of the simulation's thread on Linux: the dashboard and a browser on the same machine stay responsive."""
 
 
 @contextlib.contextmanager
 def serve_simulation(watched: "ObservedSimulation", address: str) -> Iterator[str]:
-    """Serve until this ends, and give the address to open. InvalidInput if it cannot be served there."""
+    """Serve the dashboard until the context ends, and return its URL. InvalidInput if the address cannot be used."""
     began: queue.SimpleQueue[str | errors.WindlassError] = queue.SimpleQueue()
     loop, is_over = asyncio.new_event_loop(), asyncio.Event()
     thread = threading.Thread(
@@ -52,9 +52,9 @@ def serve_simulation(watched: "ObservedSimulation", address: str) -> Iterator[st
 
 
 def _lower_priority() -> None:
-    """Let the page's server and everything else of the machine run before this thread. It cannot be undone.
+    """Lower the priority of this thread. It cannot be raised again.
 
-    Elsewhere than on Linux niceness is a process's, and the server would be as slow as the story.
+    On other systems than Linux niceness applies to the whole process, the server included, so nothing is changed.
     """
     if sys.platform == "linux":
         thread = threading.get_native_id()
@@ -99,14 +99,14 @@ def simulate(
     serve_address: str = DEFAULT_ADDRESS,
     speed: float = 600.0,
 ) -> int:
-    """Play a scenario with the real autoscaler in virtual time, and say what came of it.
+    """Run a scenario with the real autoscaler in virtual time, and print the results.
 
     windlass simulate day --compare "--expander=least-nodes" --compare "--scale-down-unneeded-time=30m"
 
-    Without a scenario and without a trace, those that come with windlass are listed. Nothing outside this process is
+    Without a scenario and a trace, lists the scenarios that come with windlass. Nothing outside this process is
     touched, and the same seed gives the same result, to the byte.
 
-    Exit code: 0 if everything came as the scenario expects, 1 if not or if a check was violated, 2 if it could not be
+    Exit code: 0 if all expectations are met, 1 if one is not or an invariant was violated, 2 if the scenario cannot be
     read.
 
     Parameters
@@ -114,34 +114,34 @@ def simulate(
     scenario
         YAML files, or names of scenarios that come with windlass.
     compare
-        Play the same world once more with these flags of the autoscaler; may be given several times.
+        Run the scenario once more with these flags of the autoscaler; may be repeated.
     seed
-        Draw other chances than the scenario says.
+        Seed of the random numbers, instead of the scenario's.
     set_
         Change a field of the scenario: `groups.general.max=50`, `workloads.0.replicas=9`.
     trace
-        Play a recorded workload: a CSV of pods with the machines in nodes.csv beside it, or a folder with both.
+        Run a recorded workload: a CSV of pods with nodes.csv in the same folder, or a folder with both.
     compress
-        Divide the times at which a trace's pods come by this.
+        Divide the arrival times of a trace's pods by this.
     report
-        Where to write the page with plots; empty writes none. Of several scenarios each gets its name in it.
+        File for the HTML report; empty writes none. With several scenarios the name of each is added.
     record
-        Write what the autoscaler saw and decided to this file, for `windlass replay` and `windlass explain
-        --recording`. Of several scenarios each gets its name in it.
+        Record the autoscaler's observations and decisions in this file, for `windlass replay` and `windlass explain
+        --recording`. With several scenarios the name of each is added.
     output
         `table` for people, `json` for programs.
     serve
-        Show the dashboard while it is played, and until Ctrl-C when it is over.
+        Serve the dashboard during the run, and after it until Ctrl-C.
     serve_address
-        Where, with --serve. Away from loopback a token is asked for, and printed.
+        Address of --serve. Other addresses than loopback require a token, which is printed.
     speed
-        How many seconds of the story pass in one, with --serve; 0: as fast as it goes.
+        Scenario seconds per real second, with --serve; 0: as fast as possible.
     """
-    # Not before they are needed: `windlass --help` should answer at once.
+    # Imported late, so that `windlass --help` starts fast.
     from windlass.cli import result_text, scenario_input, terminal_output
 
     if trace is None and compress != 1.0:
-        raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
+        raise errors.InvalidInput("--compress: found without --trace, accepted with it only")
     if not scenario and trace is None:
         print(
             *result_text.list_scenarios(scenario_input.list_shipped(), terminal_output.style_for(sys.stdout)), sep="\n"
@@ -170,11 +170,11 @@ def _check_served(worlds: int, settings: int, speed: float) -> None:
     if worlds > 1 or settings > 1:
         raise errors.InvalidInput(f"--serve: found {worlds * settings} runs, accepted is one")
     if not 0.0 <= speed < float("inf"):
-        raise errors.InvalidInput(f"--speed: found {speed:g}, accepted are seconds of the story in one, or 0")
+        raise errors.InvalidInput(f"--speed: found {speed:g}, accepted are scenario seconds per real second, or 0")
 
 
 def _output_path(path: Path | None, name: str, worlds: int) -> Path | None:
-    """Where this world's page or recording goes; None: nowhere."""
+    """The file of this scenario's report or recording; None: none is written."""
     if path is None or path == Path():
         return None
     return path if worlds == 1 else path.with_name(f"{path.stem}-{name}{path.suffix}")
@@ -193,7 +193,7 @@ def _run_scenario(
     scenario: "Scenario", trace: "Trace | None", settings: Sequence[tuple[str, "dict[str, str]"]], place: Path | None,
     output: str, shown: tuple[str, float] | None = None,
 ) -> bool:  # fmt: skip
-    """One world with all settings; did everything come as expected? `shown`: where, and how fast."""
+    """Run a scenario with all settings; True if all is as expected. `shown`: the dashboard's address, and the speed."""
     from windlass.simulator import autoscaler_run
     from windlass.simulator.observed_simulation import ObservedSimulation
 
@@ -228,7 +228,7 @@ def _run_all(
 
 
 def _print_result(played: list["ScenarioRun"], place: Path | None, output: str) -> bool:
-    """What came of it, on standard output and as a page."""
+    """Print the results and write the report; True if all is as expected."""
     from windlass.cli import result_text, terminal_output
     from windlass.simulator.report import page
 

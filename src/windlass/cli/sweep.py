@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from windlass.sweep.sweep_plan import SweepInput, SweepPlan, SweepTask
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 
 
 class RunExecutor(Protocol):
-    """Whoever plays runs."""
+    """Executes the runs of a plan."""
 
     def run(self, plan: "SweepPlan", tasks: "Sequence[SweepTask]") -> "Generator[tuple[SweepTask, RunOutcome]]":
-        """Each with its outcome, as they end."""
+        """Tasks with their outcomes, in order of completion."""
 
 
 def sweep(
@@ -44,14 +44,14 @@ def sweep(
     out: Path | None = None,
     output: Annotated[Literal["table", "json", "csv"], Parameter(name=["--output", "-o"])] = "table",
 ) -> int:
-    """Play a scenario with many settings, and say which of them suit it better than the current ones.
+    """Run a scenario with many settings, and report which are better than the current ones.
 
     windlass sweep burst --try --expander=least-waste,price --try --scale-down-unneeded-time=1m..20m --runs 200
 
-    The current settings are the scenario's own. Each settings meet the same seeds; a difference that chance between
-    seeds explains is not called one. Ctrl-C ends it, and the same command goes on where it ended.
+    The current settings are the scenario's own. All settings run with the same seeds; differences within the noise
+    between seeds are not reported. Ctrl-C interrupts a sweep, and the same command continues it.
 
-    Exit code: 0 if every run was played, 1 if some failed, 2 if nothing could be played, 130 after Ctrl-C.
+    Exit code: 0 if every run completed, 1 if some failed, 2 if the input cannot be used, 130 after Ctrl-C.
 
     Parameters
     ----------
@@ -59,45 +59,45 @@ def sweep(
         A YAML file, or the name of a scenario that comes with windlass.
     tried
         A flag of the autoscaler and the values to try: `--expander=least-waste,price`; `--max-nodes-total=10..40:4` for
-        four of a range; `--scale-down-unneeded-time=1m..20m` for any of it, with --runs; a bool alone for both. May be
-        given several times.
+        four of a range; `--scale-down-unneeded-time=1m..20m` for random values of it, with --runs; a bool without
+        value for both. May be repeated.
     runs
-        Draw settings at random until so many runs are made. Without: every combination is played.
+        Number of runs, with settings drawn at random; every combination by default.
     seeds
-        How many chances each settings meet.
+        Number of seeds for each settings.
     seed
-        The first of these; the scenario's own unless told.
+        The first seed; the scenario's by default.
     set_
         Change a field of the scenario: `groups.general.max=50`, `flags.expander=price`.
     trace
         Instead of a scenario, a recorded workload, as for `windlass simulate`.
     compress
-        Divide the times at which a trace's pods come by this.
+        Divide the arrival times of a trace's pods by this.
     processes
-        How many runs to play at a time on this machine; as many as it has cores unless told.
+        Concurrent runs on this machine; one per core by default.
     dask
-        Play on a Dask cluster instead: the address of its scheduler, such as tcp://10.0.0.5:8786.
+        Run on a Dask cluster instead: the address of its scheduler, such as tcp://10.0.0.5:8786.
     out
-        The folder for runs.jsonl, table.csv, table.json and report.html; sweep-NAME-… unless told.
+        Folder for runs.jsonl, table.csv, table.json and report.html; sweep-NAME-… by default.
     output
         `table` for people, `json` or `csv` for programs.
     """
-    # Not before they are needed: `windlass --help` should answer at once.
+    # Imported late, so that `windlass --help` starts fast.
     from windlass.sweep import comparison, run_outcomes, search_space, sweep_plan
 
     if processes is not None and processes < 1:
         raise errors.InvalidInput(f"--processes: found {processes}, accepted is 1 or more")
     if processes is not None and dask is not None:
-        raise errors.InvalidInput("--processes: found with --dask, which has its own; accepted is one of both")
+        raise errors.InvalidInput("--processes: found with --dask, accepted is one of both")
     axes = search_space.parse_axes(tried or ())
     plan = sweep_plan.make_plan(_read_input(scenario, set_ or (), seed, trace, compress), axes, seeds, runs)
     folder = out or Path(f"sweep-{plan.world.scenario.name}-{plan.fingerprint[:8]}")
-    with _choose_executor(dask, processes) as player, run_outcomes.open_outcomes(folder, plan) as kept:
+    with _choose_executor(dask, processes) as executor, run_outcomes.open_outcomes(folder, plan) as kept:
         try:
-            _run_plan(plan, player, kept)
+            _run_plan(plan, executor, kept)
         except KeyboardInterrupt:
-            done = sum(not one.failed for one in kept.outcomes.values())
-            said = f"{done} of {len(plan.tasks)} runs are kept in {folder}; the same command goes on from there"
+            done = sum(not run_outcome.failed for run_outcome in kept.outcomes.values())
+            said = f"{done} of {len(plan.tasks)} runs are kept in {folder}; the same command continues them"
             print(f"windlass: interrupted: {said}", file=sys.stderr)
             return INTERRUPTED
         rows = comparison.make_rows(plan, kept.outcomes)
@@ -116,7 +116,7 @@ def _read_input(
         raise errors.InvalidInput(f"SCENARIO, --trace: found {found}, accepted is one of both")
     if scenario is not None:
         if compress != 1.0:
-            raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
+            raise errors.InvalidInput("--compress: found without --trace, accepted with it only")
         (story,) = scenario_input.read_scenarios([scenario], changes, seed)
         scenario_input.read_settings([story], ())
         return SweepInput(story)
@@ -137,7 +137,7 @@ def _choose_executor(dask: str | None, processes: int | None) -> Iterator[RunExe
         yield cluster
 
 
-def _run_plan(plan: "SweepPlan", player: RunExecutor, kept: "OutcomesFile") -> None:
+def _run_plan(plan: "SweepPlan", executor: RunExecutor, kept: "OutcomesFile") -> None:
     from windlass.cli import terminal_output
 
     left = [task for task in plan.tasks if task not in kept.outcomes]
@@ -147,8 +147,8 @@ def _run_plan(plan: "SweepPlan", player: RunExecutor, kept: "OutcomesFile") -> N
         return
     count = terminal_output.CountProgress(sys.stderr, plan.world.scenario.name, len(left))
     try:
-        with contextlib.closing(player.run(plan, left)) as playing:
-            for task, outcome in playing:
+        with contextlib.closing(executor.run(plan, left)) as completed:
+            for task, outcome in completed:
                 kept.add(task, outcome)
                 count.add()
     finally:

@@ -1,8 +1,8 @@
 """Terminal output: checked standard output, colours, and progress bars.
 
-Every command prints freely; its output is flushed here at the end. A standard output that cannot be written to gives
-one sentence and an exit code. The file itself records the error, so that it is not mistaken for one of another file.
-Colours and redrawn bars appear on a terminal only.
+Standard output is flushed at the end of every command. If it cannot be written to, the process ends with a one-line
+error and an exit code; the file records the error, so that it is not confused with an error of another file. Colours
+and redrawn bars (`rich.progress`) appear on a terminal only; pipes get plain, stable lines.
 """
 
 import contextlib
@@ -16,13 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from windlass.simulator.simulation import Simulation
 
 WRITE_FAILED = 2
 
 
 class _CheckedFile(io.FileIO):
-    """A file that remembers why it could not be written to."""
+    """A file that records its last write error."""
 
     error: OSError | None = None
 
@@ -35,7 +37,7 @@ class _CheckedFile(io.FileIO):
 
 
 class _ClosedOutput(io.RawIOBase):
-    """An output that was closed by whoever started the process."""
+    """Standard output that was closed before the process started."""
 
     error: OSError | None = None
 
@@ -49,8 +51,8 @@ class _ClosedOutput(io.RawIOBase):
 
 @contextlib.contextmanager
 def checked_stdout() -> Iterator[None]:
-    """End the process with a sentence if something was printed that could not be written."""
-    watched = _replace_stdout()
+    """End the process with a one-line error if standard output cannot be written to."""
+    checked = _replace_stdout()
     try:
         try:
             yield
@@ -58,13 +60,13 @@ def checked_stdout() -> Iterator[None]:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BaseException:
-        if watched is not None and watched.error is not None:
-            _exit_with_error(watched.error)
+        if checked is not None and checked.error is not None:
+            _exit_with_error(checked.error)
         raise
 
 
 def _replace_stdout() -> _CheckedFile | _ClosedOutput | None:
-    """Put a watched file in place of standard output; None if a program that we are part of has its own."""
+    """Put a checked file in place of standard output; None if an embedding program has replaced it already."""
     plain = sys.stdout
     if plain is None:
         closed = _ClosedOutput()
@@ -73,28 +75,28 @@ def _replace_stdout() -> _CheckedFile | _ClosedOutput | None:
     if plain is not sys.__stdout__ or not isinstance(plain, io.TextIOWrapper):
         return None
     plain.flush()
-    watched = _CheckedFile(plain.fileno(), "w", closefd=False)
+    checked = _CheckedFile(plain.fileno(), "w", closefd=False)
     sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(watched),
+        io.BufferedWriter(checked),
         encoding=plain.encoding,
         errors=plain.errors,
         line_buffering=plain.line_buffering,
         write_through=plain.write_through,
     )
-    return watched
+    return checked
 
 
 def _exit_with_error(error: OSError) -> None:
-    sys.stdout = None  # Python would complain once more when it flushes at exit
+    sys.stdout = None  # otherwise Python reports the error again when it flushes at exit
     if isinstance(error, BrokenPipeError):
-        sys.exit(0)  # whoever read the output has seen enough
+        sys.exit(0)  # the reader has closed the pipe, as `head` does
     print(f"windlass: cannot write to standard output: {error.strerror or error}", file=sys.stderr)
     sys.exit(WRITE_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """Colours a text, or leaves it as it is. Colour has no width: pad first, then colour."""
+    """ANSI colours, or none. They add no width: pad first, then colour."""
 
     colour: bool = False
 
@@ -118,68 +120,86 @@ class TextStyle:
 
 
 def style_for(stream: TextIO) -> TextStyle:
-    """Colour on a terminal, unless NO_COLOR is set (https://no-color.org) or the terminal is a dumb one."""
+    """Colours on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb."""
     return TextStyle(stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
 
 
 _REDRAW_S = 0.1
-"""Between two looks of the bar."""
+"""Least time between two redraws of a bar."""
 
 _PLAIN_STEP = 0.1
+"""Share of the work between two lines where the stream is no terminal."""
 
 _BAR_WIDTH = 28
 
-_HOUR_S, _DAY_S = 3600, 86400
-
 
 class _ProgressBar:
-    """Shows a share and the facts beside it: on a terminal ten times a second, elsewhere at every tenth."""
+    """Progress of one task: a bar on a terminal, elsewhere one line at every tenth of the work."""
 
     def __init__(self, stream: TextIO, title: str) -> None:
         self._stream, self._title = stream, title
-        self._is_bar = stream.isatty()
-        self._style = style_for(stream)
-        self._began_s = self._told_s = time.monotonic()
-        self._told_share = 0.0
+        self._began_s = self._shown_s = time.monotonic()
+        self._shown_share = 0.0
+        self._bar = _make_bar(stream, title) if stream.isatty() else None
 
     def _show(self, share: float) -> None:
         real_s = time.monotonic()
-        if self._is_bar and real_s - self._told_s >= _REDRAW_S:
-            self._told_s = real_s
-            self._stream.write(f"\r{self._draw(share)}\033[K")
-            self._stream.flush()
-        elif not self._is_bar and share - self._told_share >= _PLAIN_STEP:
-            self._told_share = share
-            print(f"{self._title}: {share:4.0%}  {self._facts()}", file=self._stream, flush=True)
+        if self._bar is None:
+            if share - self._shown_share >= _PLAIN_STEP:
+                self._shown_share = share
+                print(f"{self._title}: {share:4.0%}  {self._facts()}", file=self._stream, flush=True)
+        elif real_s - self._shown_s >= _REDRAW_S:
+            self._shown_s = real_s
+            self._bar.update(self._bar.task_ids[0], completed=share, facts=self._facts(), refresh=True)
 
-    def _begin(self, said: str) -> None:
-        """The first word."""
-        if self._is_bar:
-            self._stream.write(f"\r{self._title} {self._style.faint('━' * _BAR_WIDTH)} {said}\033[K")
-            self._stream.flush()
+    def _begin(self, text: str) -> None:
+        if self._bar is None:
+            print(f"{self._title}: {text}", file=self._stream, flush=True)
         else:
-            print(f"{self._title}: {said}", file=self._stream, flush=True)
+            self._bar.update(self._bar.task_ids[0], facts=text, refresh=True)
 
-    def _conclude(self, said: str) -> None:
-        """The last word."""
-        if self._is_bar:
-            self._stream.write("\r\033[K")
-        print(f"{self._title}: {said}", file=self._stream)
+    def close(self) -> None:
+        """Remove the bar and show the cursor again."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _conclude(self, text: str) -> None:
+        self.close()
+        print(f"{self._title}: {text}", file=self._stream)
 
     @property
     def _took_s(self) -> float:
         return max(time.monotonic() - self._began_s, 1e-9)
 
-    def _draw(self, share: float) -> str:
-        done = round(share * _BAR_WIDTH)
-        return f"{self._title} {self._style.good('━' * done)}{self._style.faint('━' * (_BAR_WIDTH - done))} {self._facts()}"
-
     def _facts(self) -> str:
         raise NotImplementedError
 
 
+def _make_bar(stream: TextIO, title: str) -> "Progress":
+    from rich import console, progress  # 0.1 s: only where a bar is drawn
+
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(_BAR_WIDTH, complete_style="bold green", finished_style="bold green"),
+        progress.TextColumn("{task.fields[facts]}", markup=False),
+    )
+    # Without auto_refresh there is no thread: the bar is drawn between two steps of the work.
+    bar = progress.Progress(
+        *columns,
+        console=console.Console(file=stream),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    bar.add_task(title, total=1.0, facts="")
+    bar.start()
+    return bar
+
+
 class SimulationProgress(_ProgressBar):
-    """Follows one run."""
+    """Progress of one simulation run, in scenario time."""
 
     def __init__(self, stream: TextIO, title: str, lasts_s: float) -> None:
         super().__init__(stream, title)
@@ -191,36 +211,34 @@ class SimulationProgress(_ProgressBar):
         pulse.after_each_step(lambda: self.update(pulse.now_s()))
 
     def update(self, now_s: float) -> None:
-        """The story has come so far."""
+        """Show the scenario time that has been reached."""
         self._now_s = now_s
         self._show(min(now_s / self._lasts_s, 1.0))
 
     def finish(self) -> None:
-        """How long it took."""
+        """Print how long the run took."""
         speed = self._now_s / self._took_s
-        self._conclude(f"{_format_duration(self._now_s)} in {self._took_s:.1f} s, {speed:,.0f}× real time")
+        self._conclude(f"{_format_hours(self._now_s)} in {self._took_s:.1f} s, {speed:,.0f}× real time")
 
     def _facts(self) -> str:
-        return (
-            f"{_format_duration(self._now_s)} of {_format_duration(self._lasts_s)}, {self._now_s / self._took_s:,.0f}×"
-        )
+        return f"{_format_hours(self._now_s)} of {_format_hours(self._lasts_s)}, {self._now_s / self._took_s:,.0f}×"
 
 
 class CountProgress(_ProgressBar):
-    """Follows many runs: how many are over, and how long the others will take."""
+    """Progress of a sweep: completed runs, and an estimate of the time left."""
 
-    def __init__(self, stream: TextIO, title: str, wanted: int) -> None:
+    def __init__(self, stream: TextIO, title: str, total: int) -> None:
         super().__init__(stream, title)
-        self._wanted, self._done = wanted, 0
-        self._begin(f"{wanted} runs to play")  # the first may take minutes
+        self._total, self._done = total, 0
+        self._begin(f"{total} runs to play")  # the first may take minutes
 
     def add(self) -> None:
-        """One more is over."""
+        """Count one completed run."""
         self._done += 1
-        self._show(self._done / self._wanted)
+        self._show(self._done / self._total)
 
     def finish(self) -> None:
-        self._conclude(f"{self._done} of {self._wanted} runs in {self._took_s:.1f} s{self._rate}")
+        self._conclude(f"{self._done} of {self._total} runs in {self._took_s:.1f} s{self._rate}")
 
     @property
     def _rate(self) -> str:
@@ -230,19 +248,22 @@ class CountProgress(_ProgressBar):
         return f", {1 / each_s:.1f} a second" if each_s < 1 else f", one every {each_s:.1f} s"
 
     def _facts(self) -> str:
-        left_s = self._took_s / self._done * (self._wanted - self._done)
-        return f"{self._done} of {self._wanted} runs, {left_s:,.0f} s left"
+        left_s = self._took_s / self._done * (self._total - self._done)
+        return f"{self._done} of {self._total} runs, {left_s:,.0f} s left"
 
 
 @contextlib.contextmanager
 def simulation_progress(stream: TextIO, title: str, lasts_s: float) -> Iterator[SimulationProgress]:
-    """For the time of one run."""
-    made = SimulationProgress(stream, title, lasts_s)
-    yield made
-    made.finish()
+    """Progress for the time of one run."""
+    progress = SimulationProgress(stream, title, lasts_s)
+    try:
+        yield progress
+        progress.finish()
+    finally:
+        progress.close()
 
 
-def _format_duration(seconds: float) -> str:
-    days, rest = divmod(round(seconds), _DAY_S)
-    clock = f"{rest // _HOUR_S:02d}:{rest % _HOUR_S // 60:02d}"
-    return f"{days}d {clock}" if days else f"{clock} h"
+def _format_hours(seconds: float) -> str:
+    from windlass import formatting  # it imports the engine, which `windlass --help` does without
+
+    return formatting.format_hours(seconds)

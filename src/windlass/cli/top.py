@@ -1,4 +1,4 @@
-"""`windlass top`: the cluster in a terminal, as it changes."""
+"""`windlass top`: live status of the cluster in the terminal."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from windlass.tui.status_stream import StatusCallback
 
 DEFAULT_ADDRESS = "127.0.0.1:8085"
-TUI_MISSING = "top: found no textual here, accepted is pip install 'windlass[tui]'"
+TUI_MISSING = "top needs the extra `tui`: install it with pip install 'windlass[tui]'"
 
 
 def top(
@@ -28,34 +28,34 @@ def top(
 ) -> int:
     """Watch nodes, pending pods, cost and decisions in the terminal.
 
-    Asks a running autoscaler (--address, or WINDLASS_ADDRESS; 127.0.0.1:8085 unless told), a story that `windlass
-    simulate --serve` plays, or shows a moment of a recording. Nothing is changed. Keys: Tab, arrows, Enter explains,
+    Queries a running autoscaler (--address, or WINDLASS_ADDRESS; 127.0.0.1:8085 by default) or a simulation of
+    `windlass simulate --serve`, or shows a moment of a recording. Changes nothing. Keys: Tab, arrows, Enter explains,
     s sorts, / filters, p pauses, q quits.
 
-    Exit code: 0, or 2 if nobody could be asked.
+    Exit code: 0, or 2 if no source could be queried.
 
     Parameters
     ----------
     address
-        Where an autoscaler, or a simulation, serves: HOST:PORT, https://HOST:PORT, or the address of its dashboard.
+        Address of an autoscaler or a simulation: HOST:PORT, https://HOST:PORT, or the URL of its dashboard.
     token
-        What it asks for away from loopback. Others on this machine can read it here; rather use a file, or the
-        environment (WINDLASS_TOKEN).
+        Token for addresses other than loopback. Other users of this machine can read it here: prefer --token-file, or
+        the environment (WINDLASS_TOKEN).
     token_file
-        A file with the token, as --dashboard-token-file names one.
+        File with the token, as in --dashboard-token-file.
     certificate_authority
-        A file with the certificate of whoever signed the server's, if the system does not know them.
+        File with the certificate authority of the server, if the system does not trust it.
     recording
-        A file that `windlass autoscaler --record` or `windlass simulate --record` wrote.
+        File written by `windlass autoscaler --record` or `windlass simulate --record`.
     at
-        The time within the recording: 2026-11-16T02:30:00Z, or 45m after its beginning. Without: its end.
+        Time within the recording: 2026-11-16T02:30:00Z, or 45m after its beginning; its end by default.
     """
     try:
         import textual  # noqa: F401
     except ImportError:
         raise errors.InvalidInput(TUI_MISSING) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise errors.InvalidInput("top: found no terminal, accepted is one; `windlass status` prints the same once")
+        raise errors.InvalidInput("top: found no terminal, expected one; `windlass status` prints the same once")
     from windlass.tui.app import TopApp
 
     source = query_source.find_source(address, recording, at, ())
@@ -63,13 +63,15 @@ def top(
         asked = address or os.environ.get(query_source.ADDRESS_VARIABLE) or DEFAULT_ADDRESS
         source = query_source.QuerySource(query_source.parse_server(asked, token, token_file, certificate_authority))
     elif token or token_file or certificate_authority:
-        raise errors.InvalidInput("--recording: nobody is asked; expected no --token and no --certificate-authority")
+        raise errors.InvalidInput(
+            "--recording: no server is queried; expected no --token and no --certificate-authority"
+        )
     TopApp(_find_follow(source), _find_explain(source)).run()
     return 0
 
 
 def _find_follow(source: query_source.QuerySource) -> "FollowStatus":
-    """Where statuses come from. InvalidInput if none do: before the screen is taken."""
+    """The source of statuses. InvalidInput if it cannot be used, before the screen is taken over."""
     from windlass.observability import status_routes
     from windlass.tui import status_stream
 
@@ -79,15 +81,15 @@ def _find_follow(source: query_source.QuerySource) -> "FollowStatus":
         at_s = query_source.parse_time(source.at, source.recording) if source.at else float("inf")
         status = replay.read_published_status(source.recording, at_s)
 
-        async def show(hear: "StatusCallback") -> None:
-            hear(status_stream.StatusUpdate(status, status.cluster.at_s))
+        async def show(on_status: "StatusCallback") -> None:
+            on_status(status_stream.StatusUpdate(status, status.cluster.at_s))
 
         return show
     assert source.server is not None
     asked, tls = source.server, source.server.tls
     with contextlib.suppress(query_source.ServerNotReady):  # it will
         query_source.fetch_json(asked, status_routes.PUBLISHED_PATH)
-    return lambda hear: status_stream.follow_status(asked.url, hear, asked.headers, tls)
+    return lambda on_status: status_stream.follow_status(asked.url, on_status, asked.headers, tls)
 
 
 def _find_explain(source: query_source.QuerySource) -> "ExplainCallback":

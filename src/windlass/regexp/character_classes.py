@@ -69,7 +69,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class CharacterClass:
-    """A set of characters. Answers are kept, because texts repeat their characters."""
+    """A set of characters. Results are cached, because texts repeat their characters."""
 
     parts: tuple[Part, ...]
     is_negated: bool = False
@@ -102,7 +102,7 @@ ANY_BUT_NEWLINE = CharacterClass((span("\n", "\n", False),), is_negated=True)
 
 
 def find_unicode_group(name: str) -> tuple[Members, bool] | None:
-    r"""The members of `\p{name}` and whether they are excluded; None if the name is unknown here."""
+    r"""The members of `\p{name}` and whether they are excluded; None for an unknown name."""
     plain = "".join(letter for letter in name if letter not in "_- ").lower()
     match plain:
         case "any":
@@ -140,7 +140,7 @@ def _fold(character: str) -> str:
 
 @functools.cache
 def _orbits() -> Mapping[str, tuple[str, ...]]:
-    """Characters by what they fold to, where there are several. Made when first needed: it takes some milliseconds."""
+    """Characters by their case folding, where there are several. Computed at first use: it takes some milliseconds."""
     by_fold: dict[str, list[str]] = {}
     for code in range(0x1F000):
         character = chr(code)

@@ -1,8 +1,8 @@
 """Matching: all alternatives of an expression are followed at once, character by character.
 
-Whether an expression matches is answered by a deterministic automaton that is built as texts demand: a state is the
-set of instructions that have been reached, with the kind of the last character. What an expression finds is answered
-with an ordered list of threads (Pike's machine), so that the leftmost match with the preferred alternatives wins.
+`matches` uses a deterministic automaton that is built lazily: a state is the set of reached instructions, with the kind
+of the last character. `find` uses an ordered list of threads (Pike's machine), so that the leftmost match with the
+preferred alternatives wins.
 """
 
 import functools
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from windlass.regexp import character_classes, syntax
 
 _MAX_REMEMBERED = 200_000
-"""Instructions in the states that one expression keeps; beyond them, it begins anew."""
+"""Most instructions in the cached states of one expression; beyond them the cache is cleared."""
 _BEGIN, _NEWLINE, _WORD, _OTHER = range(4)
 """Kinds of the character before a place: none, a line's end, a word's character, another."""
 _END = ""
@@ -19,17 +19,17 @@ _END = ""
 
 
 class StepLimitExceeded(Exception):
-    """A match took more steps than it was given."""
+    """A match took more steps than its limit."""
 
 
 @functools.lru_cache(maxsize=4096)
 def compile(expression: str) -> "Regexp":
-    """The expression, ready to be matched. InvalidExpression where Go refuses it."""
+    """Compile an expression. InvalidExpression where Go refuses it."""
     return Regexp(expression, syntax.compile_program(expression))
 
 
 class _State:
-    """What has been reached behind a character."""
+    """A state of the automaton: the instructions reached after a character."""
 
     __slots__ = ("before", "following", "reached")
 
@@ -37,7 +37,7 @@ class _State:
         self.reached = reached
         self.before = before
         self.following: dict[str, _State | None] = {}
-        """States behind the next character; None where the expression is matched before it."""
+        """Next states by character; None if the expression has matched before it."""
 
 
 class Regexp:
@@ -129,7 +129,7 @@ class Regexp:
         return made
 
     def _follow(self, start: int, before: int, character: str, seen: set[int]) -> Iterable[int]:
-        """Instructions that wait for a character, or match, from this one on, in order of preference."""
+        """Instructions reachable from this one that consume a character or match, in order of preference."""
         pending = [start]
         while pending:
             at = pending.pop()
@@ -166,7 +166,7 @@ class Regexp:
     def _move(
         self, threads: list[tuple[int, int]], before: int, character: str, at: int, steps: "_Steps"
     ) -> tuple[list[tuple[int, int]], tuple[int, int] | None]:
-        """The threads behind a character, and the match before it, if there is one. It ends threads less preferred."""
+        """The threads after a character, and the match before it, if any. A match ends less preferred threads."""
         following: list[tuple[int, int]] = []
         seen: set[int] = set()
         for thread, started in threads:
@@ -182,7 +182,7 @@ class Regexp:
 
 
 _WEIGHT = 50
-"""What a state and its transitions weigh beside the instructions in it."""
+"""Weight of a state and its transitions besides its instructions."""
 _MAX_FOLLOWING = 512
 
 

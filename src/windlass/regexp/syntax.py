@@ -1,4 +1,4 @@
-r"""Reading an expression by Go's rules and compiling it, in one pass and without recursion.
+r"""Parser and compiler of expressions by Go's rules, in one pass and without recursion.
 
 The parser keeps a stack of fragments, as Go's does: `|` and `)` combine what lies above a mark. A fragment is a tuple
 of instructions with relative jumps that begins at its first and ends behind its last, so fragments are joined by
@@ -24,7 +24,7 @@ _DIGITS = frozenset("0123456789")
 
 
 class InvalidExpression(ValueError):
-    """Go refuses this expression, in these words."""
+    """An expression that Go refuses, with Go's message."""
 
     def __init__(self, code: str, found: str) -> None:
         super().__init__(f"error parsing regexp: {code}: `{found}`")
@@ -32,14 +32,14 @@ class InvalidExpression(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Goes on behind a character of this class."""
+    """Continue after a character of this class."""
 
     characters: character_classes.CharacterClass
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Goes on at both places; the first is preferred."""
+    """Continue at both targets; the first is preferred."""
 
     first: int
     second: int
@@ -47,7 +47,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Goes on elsewhere."""
+    """Continue at another instruction."""
 
     to: int
 
@@ -57,7 +57,7 @@ Place: TypeAlias = Literal["begin text", "end text", "begin line", "end line", "
 
 @dataclass(frozen=True, slots=True)
 class Assert:
-    """Goes on where the place is this one."""
+    """Continue if the position is of this kind."""
 
     place: Place
 
@@ -119,13 +119,13 @@ class _Parser:
         last_repeat = -1
         while self._at < len(self._text):
             start = self._at
-            last_repeat = start if self._read_one(last_repeat) else -1
+            last_repeat = start if self._read_element(last_repeat) else -1
         if len(self._groups) > 1:
             raise InvalidExpression("missing closing )", self._text)
         return _alternate(self._groups.pop()).code
 
-    def _read_one(self, last_repeat: int) -> bool:
-        """Read one element. Is it a repetition?"""
+    def _read_element(self, last_repeat: int) -> bool:
+        """Read one element; True if it is a repetition."""
         match self._text[self._at]:
             case "\\":
                 self._read_escape()

@@ -1,8 +1,8 @@
-"""A cluster without a cluster.
+"""Simulator: a cluster in memory and virtual time, with the real autoscaler process.
 
-Lives here: `scheduler`, a plain scheduler that reads API objects and shares no rule with the engine, so that the two
-can disagree; `world`, a cluster that breathes around it in virtual time; `scenario` and `trace`, what happens in it;
-`checks`, what must hold whatever an autoscaler does; `measure`, what came of it. `simulation` puts one run together,
-`autoscaling` has the real autoscaler play in it. Never here: a rule shared with the engine, a wall clock, or the real
-network.
+Contents: `reference_scheduler`, kube-scheduler in plain Python, which shares no rule with the engine, so that the two
+can disagree; `fast_scheduler`, the same on arrays; `cluster`, the simulated cluster; `scenario` and `workload_trace`,
+its workloads and events; `invariants`, which hold for any autoscaler; `metrics` and `report`, the results. `simulation`
+assembles one run; `autoscaler_run` runs the real autoscaler in it. Not here: a rule shared with the engine, a wall
+clock, or the real network.
 """

@@ -1,7 +1,7 @@
 """Autoscaler run: the real autoscaler process in a simulation, on its API server and its virtual clock.
 
-`run_autoscaler` runs until it is cancelled; `run_scenario` plays a scenario to its end and returns the result with all
-decisions made meanwhile.
+`run_autoscaler` runs until it is cancelled; `run_scenario` runs a scenario to its end and returns the result with all
+decisions.
 """
 
 import asyncio
@@ -24,29 +24,29 @@ from windlass.simulator.simulation import Simulation, SimulationResult
 from windlass.simulator.workload_trace import Trace
 
 _FORCED_FLAGS = {"leader-elect": ["false"], "kube-client-qps": ["0"]}
-"""There is nobody to compete with, and a limit on calls would only make the story longer."""
+"""No other process competes for the lease, and a rate limit would only slow the simulation down."""
 
 _DEFAULT_FLAGS = {"write-status-configmap": ["false"]}
-"""Unless the story says otherwise: nobody in it reads the status, and writing it takes an eighth of the time."""
+"""Unless the scenario sets it: the status ConfigMap is not read, and writing it takes an eighth of the time."""
 
 DecisionCallback = Callable[[Decision], None]
-"""Told of every decision when it is made."""
+"""Called with every decision."""
 
 
 class ProcessObserver(Protocol):
-    """Somebody who watches the autoscaler play."""
+    """Observer of the autoscaler's process."""
 
     published: StatusPublisher
-    """Where its status goes."""
+    """Receiver of its status."""
 
     def attach(self, process: app.AutoscalerProcess) -> None:
-        """Be told who plays, before it begins."""
+        """Receive the process before it starts."""
 
 
 async def run_autoscaler(
     simulation: Simulation, hear: DecisionCallback = lambda decision: None, audience: ProcessObserver | None = None
 ) -> None:
-    """Until cancelled. InvalidInput for flags that cannot be used."""
+    """Run until cancelled. InvalidInput for unusable flags."""
     scenario = simulation.scenario
     await run_process(scenario, simulation.transport, simulation.clock, random.Random(scenario.seed), hear, audience)
 
@@ -60,16 +60,16 @@ async def run_process(
     audience: ProcessObserver | None = None,
     think: DecisionRunner[Decision] = run_inline,
 ) -> None:
-    """One process of it, until cancelled. `think`: how it decides."""
+    """Run one autoscaler process until cancelled. `think` runs a decision."""
     given = {name: [model.format_flag(value)] for name, value in scenario.flags.items()}
     servers = app.ApiServers(server, server)
-    chosen, wiring = (
+    settings, wiring = (
         flags.parse_settings(given),
         flags.parse_process_options({**_DEFAULT_FLAGS, **given, **_FORCED_FLAGS}),
     )
     playing = app.AutoscalerProcess(
         servers,
-        chosen,
+        settings,
         wiring,
         group_discovery.read_config((), {}),
         time,
@@ -87,35 +87,35 @@ async def run_process(
 
 
 def _report_decisions(hear: DecisionCallback, think: DecisionRunner[Decision]) -> DecisionRunner[Decision]:
-    """Decide, and say what was decided."""
+    """A decision runner that reports decisions."""
 
-    async def think_aloud(work: Callable[[], Decision]) -> Decision:
+    async def run_and_report(work: Callable[[], Decision]) -> Decision:
         decision = await think(work)
-        # Whoever asks between two loops thinks here, too; and who has a question decides again with the answer.
+        # Queries between two loops are answered here, too; a loop with an expander's answer decides again.
         if isinstance(decision, Decision) and decision.question is None:
             hear(decision)
         return decision
 
-    return think_aloud
+    return run_and_report
 
 
 SimulationHook = Callable[[Simulation], None]
-"""Told of a simulation before it is played."""
+"""Called with a simulation before it runs."""
 
 AutoscalerRunner = Callable[[Simulation, DecisionCallback], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioRun:
-    """What there is to tell."""
+    """Result of one scenario run."""
 
     label: str
-    """Which settings: as given on the command line, or `as written`."""
+    """The settings, as on the command line, or `as written`."""
     scenario: model.Scenario
     result: SimulationResult
     decisions: tuple[LogEntry, ...]
     fixed_nodes: int = 0
-    """Of a recorded workload: how many machines its cluster had, all the time. 0: of no such."""
+    """Number of machines of the recorded cluster; 0 without a trace."""
 
     @property
     def lasts_s(self) -> float:
@@ -129,7 +129,7 @@ def run_scenario(
     watch: SimulationHook,
     with_: AutoscalerRunner = run_autoscaler,
 ) -> ScenarioRun:
-    """To its end. `with_`: who plays, if not the autoscaler alone."""
+    """Run a scenario to its end. `with_` runs the autoscaler."""
     simulation = Simulation(scenario, trace)
     watch(simulation)
     chronicle = DecisionLog(simulation.clock.monotonic_s)

@@ -1,4 +1,4 @@
-"""Cost lower bound: the least that the pods of a moment could cost, packed fractionally on the cheapest machines.
+"""Cost lower bound: the least cost of the pods at one time, packed fractionally on the cheapest machines.
 
 For any weights w of resources, the pods on a machine g together weigh no more than the machine:
 
@@ -23,11 +23,11 @@ Json = dict[str, Any]
 Floats = npt.NDArray[np.float64]
 
 _WEIGHT_MIXES = (0.1, 0.25, 0.5, 0.75, 0.9)
-"""Shares of the first of two resources in mixed weights."""
+"""Weights of the first of two resources, in mixes of both."""
 
 
 class CostLowerBound:
-    """Pods that want to run, and the bound that follows."""
+    """The demand of all pods, and the lower bound of its cost."""
 
     def __init__(self, groups: Sequence[NodeGroup]) -> None:
         self._groups = groups
@@ -35,7 +35,11 @@ class CostLowerBound:
         self._counts: dict[int, int] = {}
         self._allowed: dict[int, tuple[pod_shapes.PodShape, npt.NDArray[np.bool_]]] = {}
         self._pods: dict[str, int] = {}
-        self._names = ("cpu", "memory", *sorted({name for one in groups for name in one.allocatable if "/" in name}))
+        self._names = (
+            "cpu",
+            "memory",
+            *sorted({name for node_group in groups for name in node_group.allocatable if "/" in name}),
+        )
         self._capacity = np.array([self._vector(_allocatable_of(one)) for one in groups])
         self._nodes = [_example_node(one) for one in groups]
         self._prices = np.array([one.price_per_hour for one in groups])
@@ -59,8 +63,8 @@ class CostLowerBound:
             self._counts[number] -= 1
 
     def set_daemon_overhead(self, daemons: Iterable[Json]) -> None:
-        """Take from the machines what these DaemonSets will have of each."""
-        capacity = np.array([self._vector(_allocatable_of(one)) for one in self._groups])
+        """Subtract the requests of these DaemonSets from the machines' capacity."""
+        capacity = np.array([self._vector(_allocatable_of(node_group)) for node_group in self._groups])
         for found in daemons:
             pod = {"kind": "Pod", "metadata": found["metadata"], "spec": found["spec"]["template"]["spec"]}
             wanted = np.array(self._vector(resource_requests.pending_pod_requests(pod)))
@@ -70,7 +74,7 @@ class CostLowerBound:
         self._capacity = np.maximum(capacity, 0)
 
     def bound(self) -> tuple[float, float]:
-        """The least price per hour and the least number of nodes that the pods of this moment need."""
+        """The least price per hour and the least number of nodes for the current pods."""
         present = [(number, count) for number, count in self._counts.items() if count]
         cost_floor, node_floor = float(self._prices @ self._least_sizes), float(self._least_sizes.sum())
         if not present:
@@ -94,7 +98,7 @@ class CostLowerBound:
         return best
 
     def _weights(self) -> list[Floats]:
-        """Each resource alone, and pairs of them, each measured by what machines have on average."""
+        """Weights for each resource alone and for pairs, relative to the mean capacity of machines."""
         scale = 1.0 / np.maximum(self._capacity.mean(axis=0), 1e-9)
         alone = np.eye(len(self._names)) * scale
         mixed = [share * alone[i] + (1 - share) * alone[i + 1]

@@ -1,6 +1,6 @@
 """API objects as the invariants read them: conditions, owners, label selectors, resource amounts; and violations.
 
-An implementation of its own, shared with nothing else.
+Implemented independently of the engine, the simulated cluster and the schedulers.
 """
 
 import math
@@ -13,7 +13,7 @@ from windlass import quantity
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One breach: when, of which rule, by which object, and the numbers."""
+    """One violation: time, rule, object, and the numbers."""
 
     at_s: float
     rule: str
@@ -25,7 +25,7 @@ class Violation:
 
 
 Breach = tuple[str, str]
-"""The object's name and what is wrong with it."""
+"""The object's name and the violation."""
 
 Json = dict[str, Any]
 
@@ -41,7 +41,7 @@ def is_deleting(obj: Json) -> bool:
 def is_condition_true(obj: Json, type_: str) -> bool:
     """Is this condition of the object true?"""
     conditions = obj.get("status", {}).get("conditions") or ()
-    return any(one["type"] == type_ and one["status"] == "True" for one in conditions)
+    return any(item["type"] == type_ and item["status"] == "True" for item in conditions)
 
 
 def controller_of(obj: Json) -> Json:
@@ -78,12 +78,12 @@ def scale_limit(limit: int | str, of: int) -> int:
 
 
 def parse_amounts(said: Mapping[str, Any] | None) -> dict[str, int]:
-    """Quantities in billionths."""
+    """Amounts in units of 10⁻⁹."""
     return {name: quantity.read_quantity(amount).nano for name, amount in (said or {}).items()}
 
 
 def pod_requests(spec: Json) -> dict[str, int]:
-    """What a pod asks for: its containers together, or one of its init containers, whichever is more; and a place."""
+    """Requests of a pod: the larger of its containers' sum and each init container, and 1 of `pods`."""
     together: dict[str, int] = {}
     for container in spec.get("containers") or ():
         for name, amount in parse_amounts((container.get("resources") or {}).get("requests")).items():

@@ -1,9 +1,9 @@
-"""Invariants: what must hold after every step whatever an autoscaler does, read from the API objects alone.
+"""Invariants that hold after every step for any autoscaler, checked on API objects alone.
 
 No pod on two nodes, no node over capacity, no node group resized beyond its bounds, no eviction against a
-PodDisruptionBudget, no running pod lost by a scale-down. Each rule hears every change and keeps its own state; the
-shared helpers are in `invariant_objects`. Nothing here is shared with the engine, the simulated controllers or the
-schedulers, so that a mistake in any of them shows. Imitate `SingleNodeRule`.
+PodDisruptionBudget, no running pod lost by a scale-down. Each rule receives every change and keeps its own state; the
+shared helpers are in `invariant_objects`. No code is shared with the engine, the simulated controllers or the
+schedulers, so that a mistake in any of them is detected. Imitate `SingleNodeRule`.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from windlass.simulator.invariant_objects import Breach, Violation
 
 
 class SingleNodeRule:
-    """Nodes of pods by uid."""
+    """Tracks the nodes of pods by uid."""
 
     rule = "no pod on two nodes"
 
@@ -47,7 +47,7 @@ Json = dict[str, Any]
 
 
 class NodeCapacityRule:
-    """What each node has, and what its pods take."""
+    """Tracks the allocatable resources of nodes and the requests of their pods."""
 
     rule = "no node over capacity"
 
@@ -75,13 +75,13 @@ class NodeCapacityRule:
         if is_here == (change.key in self._seats):
             return
         if pod is not None and is_here:
-            seat = self._seats[change.key] = (pod["spec"]["nodeName"], self._asked(pod))
+            seat = self._seats[change.key] = (pod["spec"]["nodeName"], self._requests(pod))
             self._add(*seat, 1)
         else:
             self._add(*self._seats.pop(change.key), -1)
 
-    def _asked(self, pod: Json) -> dict[str, int]:
-        containers = pod["spec"]["containers"]  # which pods of one owner share
+    def _requests(self, pod: Json) -> dict[str, int]:
+        containers = pod["spec"]["containers"]  # pods of one owner share the spec object
         asked = self._known.get(containers)
         return self._known.put(containers, invariant_objects.pod_requests(pod["spec"])) if asked is None else asked
 
@@ -110,7 +110,7 @@ _MAX_SIZE_ANNOTATION = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-s
 
 
 class GroupBoundsRule:
-    """Sizes of MachineDeployments as they change. Those that the story itself has set are not ours."""
+    """Tracks the sizes of MachineDeployments, except those that the scenario has set."""
 
     rule = "no group outside its bounds"
 
@@ -123,16 +123,17 @@ class GroupBoundsRule:
         before, now = change.before["spec"].get("replicas"), change.now["spec"].get("replicas")
         if before == now or (change.key, now) in self._excused:
             return
-        said = change.now["metadata"].get("annotations") or {}
+        annotations = change.now["metadata"].get("annotations") or {}
         try:
-            least, most = int(said.get(_MIN_SIZE_ANNOTATION, 0)), int(said.get(_MAX_SIZE_ANNOTATION, 0))
+            least, most = int(annotations.get(_MIN_SIZE_ANNOTATION, 0)), int(annotations.get(_MAX_SIZE_ANNOTATION, 0))
         except ValueError:
             yield (
                 change.key,
-                f"set from {before} to {now}, bounds are {said.get(_MIN_SIZE_ANNOTATION)!r} to {said.get(_MAX_SIZE_ANNOTATION)!r}",
+                f"set from {before} to {now}, "
+                f"bounds are {annotations.get(_MIN_SIZE_ANNOTATION)!r} to {annotations.get(_MAX_SIZE_ANNOTATION)!r}",
             )
             return
-        # On the way back from outside every step inwards is right.
+        # From outside the bounds, every step towards them is allowed.
         if (now > most and now > before) or (now < least and now < before):
             yield change.key, f"set from {before} to {now}, bounds are {least} to {most}"
 
@@ -141,7 +142,7 @@ class GroupBoundsRule:
 
 
 class DisruptionBudgetRule:
-    """Budgets, the pods that they are about, and how many of these should be there."""
+    """Tracks budgets, their pods, and the replicas of the pods' controllers."""
 
     rule = "no eviction against a budget"
 
@@ -149,13 +150,13 @@ class DisruptionBudgetRule:
         self._budgets: dict[str, Json] = {}
         self._pods: dict[str, Json] = {}
         self._mine: dict[str, tuple[str, ...]] = {}
-        """Budgets of each pod."""
+        """Names of budgets by pod."""
         self._healthy: dict[str, set[str]] = {}
         self._members: dict[str, set[str]] = {}
         self._owners: dict[str, Counter[str]] = {}
-        """By budget: how many of its pods each controller has, by uid."""
+        """By budget: number of pods by uid of their controller."""
         self._scales: dict[str, tuple[str, int]] = {}
-        """By uid of a controller: the uid of the one above it, or its own, and its size."""
+        """By uid of a controller: the uid of its owner or its own, and its replicas."""
 
     def on_change(self, change: Change) -> Iterator[Breach]:
         match change.kind:
@@ -193,11 +194,11 @@ class DisruptionBudgetRule:
         self._budgets[key] = change.now
         self._healthy[key], self._members[key], self._owners[key] = set(), set(), Counter()
         for name, pod in self._pods.items():
-            if self._is_about(change.now, pod):
+            if self._selects(change.now, pod):
                 self._mine[name] = (*self._mine.get(name, ()), key)
                 self._note(name, pod)
 
-    def _is_about(self, budget: Json, pod: Json) -> bool:
+    def _selects(self, budget: Json, pod: Json) -> bool:
         if budget["metadata"]["namespace"] != pod["metadata"]["namespace"]:
             return False
         return invariant_objects.matches_selector(budget["spec"].get("selector"), pod["metadata"].get("labels") or {})
@@ -215,7 +216,7 @@ class DisruptionBudgetRule:
             return
         self._pods[key] = pod
         if key not in self._mine:
-            self._mine[key] = tuple(name for name, found in self._budgets.items() if self._is_about(found, pod))
+            self._mine[key] = tuple(name for name, found in self._budgets.items() if self._selects(found, pod))
         if not self._mine[key]:
             return
         was_healthy = {name: key in self._healthy[name] for name in self._mine[key]}
@@ -227,7 +228,7 @@ class DisruptionBudgetRule:
             and _is_evicted(pod)
         ):
             for name, was in was_healthy.items():
-                if was and name in self._budgets and (said := self._complaint(name)):
+                if was and name in self._budgets and (said := self._violation_text(name)):
                     yield key, said
 
     def _note(self, key: str, pod: Json) -> None:
@@ -238,7 +239,7 @@ class DisruptionBudgetRule:
                 self._owners[name][invariant_objects.controller_of(pod).get("uid", "")] += 1
             (self._healthy[name].add if is_healthy else self._healthy[name].discard)(key)
 
-    def _complaint(self, name: str) -> str:
+    def _violation_text(self, name: str) -> str:
         wanted, left = self._wanted(name), len(self._healthy[name])
         return f"evicted, budget {name} wants {wanted} healthy pods, {left} are left" if left < wanted else ""
 
@@ -261,14 +262,16 @@ class DisruptionBudgetRule:
 
 def _is_evicted(pod: Json) -> bool:
     conditions = pod["status"].get("conditions") or ()
-    return any(one["type"] == "DisruptionTarget" and one.get("reason") == "EvictionByEvictionAPI" for one in conditions)
+    return any(
+        item["type"] == "DisruptionTarget" and item.get("reason") == "EvictionByEvictionAPI" for item in conditions
+    )
 
 
 _MACHINE_ANNOTATION = "cluster.x-k8s.io/machine"
 
 
 class PodLossRule:
-    """Pods by node, and the Machines that are on their way out."""
+    """Tracks pods by node, and Machines that are being deleted."""
 
     rule = "no running pod lost by a scale-down"
 
@@ -300,7 +303,7 @@ class PodLossRule:
             self._pods.setdefault(node, {})[change.key] = change.now
 
     def _on_node_deleted(self, node: Json) -> Iterator[Breach]:
-        """A node is gone: who was still there?"""
+        """Report running pods on a deleted node."""
         left = self._pods.pop(node["metadata"]["name"], {})
         machine = (node["metadata"].get("annotations") or {}).get(_MACHINE_ANNOTATION, "")
         if machine not in self._going or not invariant_objects.is_condition_true(node, "Ready"):
@@ -317,19 +320,19 @@ class PodLossRule:
 
 
 class InvariantRule(Protocol):
-    """Something that must hold."""
+    """One invariant."""
 
     rule: str
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        """Keep books, and say at once what can be said at once."""
+        """Update state, and yield violations that are visible at once."""
 
     def check(self) -> Iterator[Breach]:
-        """The world has come to rest: what is wrong with it?"""
+        """Yield violations at the end of a step."""
 
 
 class InvariantChecker:
-    """A part that only watches."""
+    """Runs all rules as a component that only reads."""
 
     watched_kinds = api_resources.WATCHED
 
@@ -344,7 +347,7 @@ class InvariantChecker:
         )
         self.violations: list[Violation] = []
         self.steps = 0
-        """How often all rules were asked."""
+        """Number of times that all rules were checked."""
         pulse.after_each_step(self._check_rules)
 
     def on_change(self, change: Change) -> None:

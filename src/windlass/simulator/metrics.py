@@ -30,7 +30,7 @@ class MetricSeries:
     nodes: dict[str, list[int]]
     """By group: nodes that are ready."""
     pending: list[int] = field(default_factory=list)
-    """Pods without a node, those of daemons and of negative priority left out."""
+    """Pending pods, without daemon pods and pods of negative priority."""
     utilization_cpu: list[float] = field(default_factory=list)
     utilization_memory: list[float] = field(default_factory=list)
     cost_per_hour: list[float] = field(default_factory=list)
@@ -40,14 +40,14 @@ class MetricSeries:
 
 @dataclass(slots=True)
 class _Integral:
-    """Something that lasts, and its integral over time."""
+    """A value, and its integral over time."""
 
     now: float = 0.0
     total: float = 0.0
 
 
 class MetricsCollector:
-    """Reads the world. Hears, and never acts."""
+    """Collects metrics from changes of the simulated cluster. Writes nothing."""
 
     watched_kinds = (
         api_resources.PODS,
@@ -61,9 +61,9 @@ class MetricsCollector:
         self._demand = CostLowerBound(list(world.cloud.groups.values()))
         self.series = MetricSeries(sample_s, {name: [] for name in world.cloud.groups})
         self.wait_times_s = array.array("d")
-        """Of every pod that got its node: how long that took."""
+        """Pending times of pods that were bound."""
         self.given_up_s = array.array("d")
-        """Of every pod that was deleted while it waited: how long it had."""
+        """Pending times of pods that were deleted while pending."""
         self.counts = dict.fromkeys(("evictions", "preemptions", "nodes_added", "nodes_removed", "ups", "downs"), 0)
         self.machines, self.cost, self.bound_cost, self.bound_nodes = _Integral(), _Integral(), _Integral(), _Integral()
         self._used, self._has = {"cpu": _Integral(), "memory": _Integral()}, {"cpu": _Integral(), "memory": _Integral()}
@@ -80,7 +80,7 @@ class MetricsCollector:
     # ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start(self) -> None:
-        """From here on it counts."""
+        """Start measuring."""
         self._is_begun = True
         self.counts = dict.fromkeys(self.counts, 0)
         del self.wait_times_s[:], self.given_up_s[:]
@@ -88,7 +88,7 @@ class MetricsCollector:
         self._sample()
 
     def integrate(self) -> None:
-        """Time has passed, and all was as it was: add it up."""
+        """Integrate over the time since the last step, in which no value changed."""
         now_s = self._pulse.now_s()
         if not self._is_begun or now_s <= self._read_s:
             return
@@ -103,9 +103,9 @@ class MetricsCollector:
     def _add(self, now_s: float) -> None:
         passed_s = now_s - self._read_s
         self._read_s = now_s
-        for one in (self.machines, self.cost, self.bound_cost, self.bound_nodes, *self._used.values(),
+        for integral in (self.machines, self.cost, self.bound_cost, self.bound_nodes, *self._used.values(),
                     *self._has.values()):  # fmt: skip
-            one.total += one.now * passed_s
+            integral.total += integral.now * passed_s
 
     def _sample(self) -> None:
         series = self.series
@@ -121,27 +121,27 @@ class MetricsCollector:
         series.nodes_lower_bound.append(round(self.bound_nodes.now, 6))
 
     def utilization(self, name: str) -> float:
-        """Over the whole time: what was asked for of what was there."""
+        """Requests as a share of allocatable, over the whole time."""
         has = self._has[name].total
         return self._used[name].total / has if has else 0.0
 
     def pending_s(self) -> list[float]:
-        """Of every pod that has no node yet: for how long."""
+        """Pending times of pods that are still pending."""
         return [self._pulse.now_s() - since_s for since_s in self._waiting.values()]
 
     # ── Machines ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def instance_created(self, instance: cloud.Instance) -> None:
-        """What the cloud has, it charges for."""
+        """An instance costs from its creation."""
         self._billed[instance.machine] = instance.group.price_per_hour
         self.machines.now += 1
         self.cost.now = sum(self._billed.values())
 
     def instance_running(self, instance: cloud.Instance) -> None:
-        """Its node counts once it is ready."""
+        """Nodes count once they are ready."""
 
     def instance_unreachable(self, instance: cloud.Instance) -> None:
-        """It costs as before."""
+        """An unreachable instance still costs."""
 
     def instance_terminated(self, instance: cloud.Instance) -> None:
         if self._billed.pop(instance.machine, None) is not None:
@@ -159,7 +159,7 @@ class MetricsCollector:
             case api_resources.DAEMON_SETS:
                 self._demand.set_daemon_overhead(self._api.list_objects(api_resources.DAEMON_SETS).values())
             case _ if change.before is not None and change.now is not None:
-                before, now = (one["spec"].get("replicas", 0) for one in (change.before, change.now))
+                before, now = (item["spec"].get("replicas", 0) for item in (change.before, change.now))
                 self.counts["ups"] += now > before
                 self.counts["downs"] += now < before
 
@@ -181,8 +181,8 @@ class MetricsCollector:
 
     def _change_ready(self, group: str, has: resource_requests.ResourceList, sign: int) -> None:
         self._ready_count[group] += sign
-        for name, one in self._has.items():
-            one.now += sign * has.get(name, 0)
+        for name, integral in self._has.items():
+            integral.now += sign * has.get(name, 0)
 
     def _on_pod(self, change: Change) -> None:
         pod, before, key = change.obj, change.before, change.key
@@ -208,7 +208,7 @@ class MetricsCollector:
             self.wait_times_s.append(self._waited_s(key))
 
     def _waited_s(self, key: str) -> float:
-        """How long a pod has waited that waits no longer."""
+        """The pending time of a pod that is no longer pending."""
         return round(max(self._pulse.now_s() - self._waiting.pop(key), 0.0), 3)
 
     def _follow_demand(self, change: Change, is_daemon: bool) -> None:
@@ -228,11 +228,11 @@ class MetricsCollector:
         before = self._seated.pop(key, {})
         if amounts is not None:
             self._seated[key] = amounts
-        for name, one in self._used.items():
-            one.now += (amounts or {}).get(name, 0) - before.get(name, 0)
+        for name, integral in self._used.items():
+            integral.now += (amounts or {}).get(name, 0) - before.get(name, 0)
 
     def _amounts_of(self, pod: Json) -> resource_requests.ResourceList:
-        containers = pod["spec"]["containers"]  # which pods of one owner share
+        containers = pod["spec"]["containers"]  # pods of one owner share the spec object
         known = self._amounts.get(containers)
         return self._amounts.put(containers, resource_requests.pending_pod_requests(pod)) if known is None else known
 
@@ -241,7 +241,7 @@ Totals = dict[str, float]
 
 
 def compute_totals(meter: MetricsCollector, *, evictions_by_machines: int, violations: int) -> Totals:
-    """By the names in `names.TOTALS`, in their order."""
+    """Totals by name, in the order of `TOTALS`."""
     waits_s = sorted([*meter.wait_times_s, *meter.given_up_s, *meter.pending_s()])
     nodes = [sum(numbers) for numbers in zip(*meter.series.nodes.values(), strict=True)]
     cost, bound = meter.cost.total / _HOUR_S, meter.bound_cost.total / _HOUR_S
@@ -276,7 +276,7 @@ def compute_totals(meter: MetricsCollector, *, evictions_by_machines: int, viola
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that as large a share does not exceed; 0 of nothing."""
+    """The smallest value that at least this share of values does not exceed; 0 for no values."""
     if not ordered:
         return 0.0
     return ordered[min(max(math.ceil(len(ordered) * share) - 1, 0), len(ordered) - 1)]
@@ -284,12 +284,12 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationResult:
-    """One expectation, what was found, and whether that is within its limits."""
+    """One expectation of a scenario, and the measured value."""
 
     expected: Expectation
     least: float
     most: float
-    """The same for a total; of a series, the extremes within the time."""
+    """Equal to `least` for a total; the maximum within the time for a series."""
 
     @property
     def is_met(self) -> bool:

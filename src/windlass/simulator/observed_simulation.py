@@ -1,8 +1,8 @@
-"""Observed simulation: status and questions from another thread while the simulation runs and after it has ended.
+"""Observed simulation: status and explain queries from another thread, during a simulation and after it.
 
-The simulation has an event loop of its own, in which time jumps. An observer, such as a web server, lives in real time
-in another thread: the publisher hands statuses over, and questions run in the simulation's loop between two steps.
-After the end nothing changes any more, and questions are answered in the caller's thread.
+The simulation has its own event loop with virtual time. An observer, such as a web server, runs in real time in another
+thread: the publisher passes statuses to it, and queries run in the simulation's loop between two steps. After the end
+the state is final, and queries run in the caller's thread.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ T = TypeVar("T")
 DecisionInputs = tuple[Observation, LoopMemory, Settings, float]
 
 _SLICE_S = 0.02
-"""Real seconds for which the story may stand still at a time; questions wait for as long."""
+"""Longest sleep in real seconds while the simulation is ahead; queries wait for as long."""
 _PAUSE_S = 0.2
-"""Real seconds between two statuses: nobody looks faster."""
+"""Real seconds between two statuses."""
 _SAMPLES = 600
-"""Points of the lines over the whole story."""
+"""Points of the trend lines over the whole scenario."""
 
 
 class ObservedSimulation:
-    """One story. `speed`: seconds of it in a real one; 0: as fast as it goes."""
+    """One run. `speed`: scenario seconds per real second; 0: as fast as possible."""
 
     def __init__(self, name: str, lasts_s: float, speed: float = 0.0) -> None:
         setting = status_builder.PublisherInfo("simulated", name, speed)
@@ -47,10 +47,10 @@ class ObservedSimulation:
         self._autoscaler: Autoscaler | None = None
         self._last: DecisionInputs | None = None
 
-    # The story's side
+    # Simulation's thread
 
     async def run(self, story: Simulation, hear: autoscaler_run.DecisionCallback) -> None:
-        """As `autoscaling.play`, at the speed that was chosen."""
+        """As `autoscaler_run.run_autoscaler`, at the given speed."""
         self._clock, self._loop = story.clock, asyncio.get_running_loop()
         pacing = asyncio.create_task(self._keep_pace(story.clock))
         try:
@@ -60,7 +60,7 @@ class ObservedSimulation:
             await self._end()
 
     async def _keep_pace(self, story: clock.VirtualClock) -> None:
-        """Hold the story up whenever it is ahead. Nothing in it notices, because its time is its own."""
+        """Sleep whenever the simulation is ahead of the speed. Virtual time is not affected."""
         began_s, from_s = time.monotonic(), story.monotonic_s()
         while self._speed > 0.0:
             await story.sleep(self._speed * _SLICE_S)
@@ -68,10 +68,10 @@ class ObservedSimulation:
             while ahead_s > 0.0:
                 time.sleep(min(ahead_s, _SLICE_S))
                 ahead_s -= _SLICE_S
-                await asyncio.sleep(0)  # whoever asks is answered meanwhile
+                await asyncio.sleep(0)  # queries run meanwhile
 
     async def _end(self) -> None:
-        """Keep what there was to decide on in the end, and tell those who watch that nothing more comes."""
+        """Keep the last observation for queries, and publish the end."""
         if self._autoscaler is not None and self._autoscaler.decision is not None:
             last: DecisionInputs = await self._autoscaler.query(lambda *moment: moment)
             decision = decide(*last)
@@ -81,29 +81,29 @@ class ObservedSimulation:
         self._loop = None
 
     def attach(self, process: AutoscalerProcess) -> None:
-        """Be told who plays."""
+        """Receive the autoscaler's process."""
         self._autoscaler = process.autoscaler
 
     def _now_s(self) -> float:
         return 0.0 if self._clock is None else self._clock.now_s()
 
-    # The other side
+    # Observer's thread
 
     @property
     def past_choices(self) -> Mapping[str, explain_context.PastChoice]:
-        """Why groups grew the last time."""
+        """Reasons of the last scale-ups by group."""
         return {} if self._autoscaler is None else self._autoscaler.past_choices
 
     @property
     def set_aside(self) -> Sequence[errors.InvalidObject]:
-        """Objects that cannot be read, or not in full."""
+        """Objects that cannot be read, or only in part."""
         return () if self._autoscaler is None else self._autoscaler.set_aside
 
     async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
-        """From an event loop of another thread. WindlassError while nothing was decided."""
+        """Run an explain query from another thread's event loop. WindlassError before the first decision."""
         asked, loop = self._autoscaler, self._loop
         if asked is None:
-            raise errors.WindlassError("the story has not begun")
+            raise errors.WindlassError("the simulation has not started")
         if loop is not None:
             answer = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked.query(question), loop))
             await asyncio.wait([answer])
@@ -111,5 +111,5 @@ class ObservedSimulation:
                 return answer.result()
         last = self._last
         if last is None:
-            raise errors.WindlassError("the story ended before anything was decided")
-        return await asyncio.to_thread(lambda: question(*last))  # nothing of it changes any more
+            raise errors.WindlassError("the simulation ended before the first decision")
+        return await asyncio.to_thread(lambda: question(*last))  # the state is final

@@ -19,12 +19,12 @@ from windlass.simulator.scenario import driver, manifests, model
 from windlass.simulator.scenario.driver import FaultInjector
 
 AutoscalerTask = Callable[["Simulation"], Coroutine[Any, Any, None]]
-"""Who plays: an autoscaler that talks to `Simulation.transport` by `Simulation.clock` until it is cancelled."""
+"""An autoscaler that uses `Simulation.transport` and `Simulation.clock` until it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """What came of it. The same for the same scenario and seed, to the byte."""
+    """Result of a run. The same for the same scenario and seed, to the byte."""
 
     scenario: str
     totals: metrics.Totals
@@ -39,8 +39,8 @@ class SimulationResult:
 
 @contextlib.contextmanager
 def _rare_garbage_collection() -> Iterator[None]:
-    """Nearly all that a story leaves behind is free without the garbage collector, which would take an eighth of the
-    time to look through a cluster's objects again and again.
+    """Raise the garbage collector's thresholds: nearly all objects are freed by reference counting, and frequent
+    collections would take an eighth of the time.
     """
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 100)
@@ -48,7 +48,7 @@ def _rare_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()  # the autoscaler froze what was there when it began, and all of that is over
+        gc.unfreeze()  # the autoscaler froze the heap at its start; thaw it after the run
 
 
 class Simulation:
@@ -70,52 +70,54 @@ class Simulation:
 
     @property
     def transport(self) -> transport.Transport:
-        """The way to the API server, with the story's trouble on it."""
+        """The transport to the API server, with the scenario's faults."""
         return self.fault_injector
 
-    def run(self, player: AutoscalerTask | None = None) -> SimulationResult:
-        """The whole story, in virtual time."""
+    def run(self, autoscaler: AutoscalerTask | None = None) -> SimulationResult:
+        """Run the whole scenario in virtual time."""
         with _rare_garbage_collection():
-            return self.clock.run(self.run_async(player))
+            return self.clock.run(self.run_async(autoscaler))
 
-    async def run_async(self, player: AutoscalerTask | None = None) -> SimulationResult:
-        """The same within an event loop of `clock`."""
+    async def run_async(self, autoscaler: AutoscalerTask | None = None) -> SimulationResult:
+        """As `run`, within an event loop of `clock`."""
         self.cluster.create()
         self.driver.start()
         if self._trace is not None:
             self._trace.start()
         self.cluster.start()
         self.meter.start()
-        playing = asyncio.ensure_future(player(self)) if player is not None else None
+        running = asyncio.ensure_future(autoscaler(self)) if autoscaler is not None else None
         try:
-            await self._run_until_end(playing)
+            await self._run_until_end(running)
         finally:
-            if playing is not None:
-                playing.cancel()
-                await asyncio.gather(playing, return_exceptions=True)
+            if running is not None:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
         self.meter.integrate()
         return self.result()
 
-    async def _run_until_end(self, playing: "asyncio.Future[None] | None") -> None:
-        """Until the story is over, or until whoever plays fails."""
+    async def _run_until_end(self, running: "asyncio.Future[None] | None") -> None:
+        """Run until the end of the scenario, or until the autoscaler fails."""
         living = asyncio.ensure_future(self.cluster.event_loop.run(self.scenario.duration))
-        waiting = {living} if playing is None else {living, playing}
+        waiting = {living} if running is None else {living, running}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if living.done():
             living.result()
             return
         living.cancel()
         await asyncio.gather(living, return_exceptions=True)
-        assert playing is not None
-        playing.result()
-        raise RuntimeError("the autoscaler ended before the story did")
+        assert running is not None
+        running.result()
+        raise RuntimeError("the autoscaler ended before the scenario")
 
     def result(self) -> SimulationResult:
-        """What has come of it so far."""
+        """The result so far."""
         summed = metrics.compute_totals(
             self.meter,
             evictions_by_machines=self.cluster.machines.evictions,
             violations=len(self.checker.violations),
         )
-        judged = tuple(metrics.check_expectation(one, summed, self.meter.series) for one in self.scenario.expect)
+        judged = tuple(
+            metrics.check_expectation(expectation, summed, self.meter.series) for expectation in self.scenario.expect
+        )
         return SimulationResult(self.scenario.name, summed, self.meter.series, tuple(self.checker.violations), judged)

@@ -33,14 +33,14 @@ class TracePod:
     memory_mib: int
     gpus: int
     gpu_models: tuple[str, ...]
-    """The only models that it accepts; empty: any."""
+    """Accepted GPU models; empty: any."""
     created_s: float
     lasts_s: float
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class MachineType:
-    """Machines that are alike."""
+    """A type of machines."""
 
     millicpu: int
     memory_mib: int
@@ -55,12 +55,12 @@ class MachineType:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What was recorded."""
+    """A recorded workload."""
 
     pods: tuple[TracePod, ...]
-    """In the order in which they came."""
+    """Pods in order of arrival."""
     machines: tuple[tuple[MachineType, int], ...]
-    """Types, and how many the recorded cluster had of each."""
+    """Number of machines of the recorded cluster by type."""
 
     @property
     def machine_count(self) -> int:
@@ -68,21 +68,21 @@ class Trace:
 
     @property
     def lasts_s(self) -> float:
-        """Until the last pod comes. Some outlast all others by months; nobody waits for these."""
+        """Until the last pod arrives. Some pods run months longer than all others; the run does not wait for them."""
         return self.pods[-1].created_s if self.pods else 0.0
 
 
 class InvalidTrace(errors.InvalidInput):
-    """A trace that cannot be played."""
+    """An unusable trace."""
 
 
 def load_trace(pods: pathlib.Path, nodes: pathlib.Path, compress: float = 1.0) -> Trace:
-    """A trace whose pods come `compress` times as fast, and last as long as they did."""
+    """Read a trace; its pods arrive `compress` times as fast, and run as long as recorded."""
     if compress <= 0:
         raise InvalidTrace(f"--compress: found {compress:g}, accepted is a number above zero")
-    found = [_read_pod(row, compress) for row in _read_rows(pods)]
+    trace_pods = [_read_pod(row, compress) for row in _read_rows(pods)]
     machines = Counter(_read_machine(row) for row in _read_rows(nodes))
-    return Trace(tuple(sorted(found, key=lambda pod: (pod.created_s, pod.name))), tuple(sorted(machines.items())))
+    return Trace(tuple(sorted(trace_pods, key=lambda pod: (pod.created_s, pod.name))), tuple(sorted(machines.items())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +153,16 @@ _PER_CORE, _PER_GIB = 0.03, 0.004
 _PER_GPU = {"T4": 0.35, "P100": 0.7, "V100M16": 1.2, "V100M32": 1.5, "G2": 0.9, "G3": 1.6, "A10": 1.0}
 
 _PER_OTHER_GPU = 1.0
-"""Invented prices per hour, in proportion to what clouds ask; the trace has none."""
+"""Assumed prices per hour, in proportion to those of clouds; the trace has none."""
 
 _MOST_SAMPLES = 2000
 
 _RUN_ON_S = 6 * 3600.0
-"""How long the story goes on after the last pod came."""
+"""Time of the run after the last arrival."""
 
 
 def make_scenario(trace: Trace, name: str, seed: int = 0, **flags: str | int | float | bool) -> model.Scenario:
-    """A story without workloads of its own: groups that may be as large as the recorded cluster, and can be empty."""
+    """A scenario without workloads: groups between 0 and the size of the recorded cluster."""
     duration_s = trace.lasts_s + _RUN_ON_S
     return model.Scenario(
         name=name,
@@ -190,7 +190,7 @@ def _make_group(type_: MachineType, count: int) -> model.Group:
 
 
 class TracePlayer:
-    """Hands in the pods of a trace when their time comes."""
+    """Creates the pods of a trace at their recorded times."""
 
     def __init__(self, trace: Trace, world: SimulatedCluster) -> None:
         self._pods, self._world = trace.pods, world
@@ -200,7 +200,7 @@ class TracePlayer:
         self._await_next()
 
     def _await_next(self) -> None:
-        """Only the next pod is on the agenda, not all that will ever come."""
+        """Schedule a timer for the next pod only."""
         if self._next < len(self._pods):
             wait_s = max(self._pods[self._next].created_s - self._world.event_loop.now_s(), 0.0)
             self._world.event_loop.call_later(wait_s, self._hand_in)
@@ -213,7 +213,7 @@ class TracePlayer:
 
 
 def make_trace_job(pod: TracePod) -> Json:
-    """A Job for one pod. It may not be evicted: what was recorded ran through."""
+    """A Job for one pod. It may not be evicted, because the recorded pod was not."""
     amounts = {"cpu": f"{pod.millicpu}m", "memory": f"{pod.memory_mib}Mi", **({GPU: str(pod.gpus)} if pod.gpus else {})}
     resources: Json = {"requests": amounts}
     if pod.gpus:

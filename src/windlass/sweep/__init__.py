@@ -1,8 +1,8 @@
-"""Which settings suit a workload? One world, played with many settings and seeds.
+"""Parameter sweeps: one scenario or trace, run with many settings and seeds.
 
-Lives here: `trying`, what is to be tried; `plan`, every run of it; `playing`, one run; `processes` and `clusters`, who
-plays the runs; `ledger`, what is kept of those that are over; `comparing`, `tradeoffs` and `student`, what they say
-together; `page`, `plot` and `export`, how that is shown. Never here: a rule of the simulation, or a decision.
+Contents: the values to try (`search_space`), all runs of a sweep (`sweep_plan`), one run and the file of outcomes
+(`run_outcomes`), local processes and Dask (`executors`), statistics and recommendations (`comparison`), output
+(`tables`, `html_page`). Not here: a rule of the simulation, or a decision.
 
-The table follows from the plan alone: not from who played a run, nor from the order in which runs ended.
+The table depends on the plan alone: not on the executor, nor on the order in which runs end.
 """

@@ -14,8 +14,8 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from windlass import formatting
 from windlass.simulator.metrics import Totals
-from windlass.simulator.report import number_format
 from windlass.sweep.run_outcomes import RunOutcome
 from windlass.sweep.sweep_plan import Flags, SweepPlan, SweepTask
 
@@ -24,7 +24,7 @@ _HALVINGS = 60
 
 @functools.cache
 def student_quantile(probability: float, freedom: int) -> float:
-    """The t that is exceeded with 1 - probability, for 0.5 ≤ probability < 1."""
+    """Quantile of Student's t distribution, for 0.5 ≤ probability < 1."""
     low, high = 0.0, 1.0
     while _share_below(high, freedom) < probability:
         high *= 2
@@ -48,7 +48,7 @@ def _share_below(t: float, freedom: int) -> float:
 
 
 _SIGNIFICANCE = 0.05
-"""The chance that any difference is called one which is none."""
+"""Probability of any false positive among all differences."""
 
 _EPSILON = 1e-9
 
@@ -66,11 +66,11 @@ class ComparisonMeasure:
 
 
 MEASURES = (
-    ComparisonMeasure(PENDING, "pending p95", lambda t: t["pending_p95_s"], number_format.format_duration),
-    ComparisonMeasure(COST, "cost", lambda t: t["cost"], number_format.format_money),
-    ComparisonMeasure(NODE_HOURS, "node-hours", lambda t: t["node_hours"], number_format.format_number),
-    ComparisonMeasure("evictions", "evictions", lambda t: t["evictions"], number_format.format_number),
-    ComparisonMeasure("churn", "churn", lambda t: t["nodes_added"] + t["nodes_removed"], number_format.format_number),
+    ComparisonMeasure(PENDING, "pending p95", lambda t: t["pending_p95_s"], formatting.format_padded_duration),
+    ComparisonMeasure(COST, "cost", lambda t: t["cost"], formatting.format_money),
+    ComparisonMeasure(NODE_HOURS, "node-hours", lambda t: t["node_hours"], formatting.format_number),
+    ComparisonMeasure("evictions", "evictions", lambda t: t["evictions"], formatting.format_number),
+    ComparisonMeasure("churn", "churn", lambda t: t["nodes_added"] + t["nodes_removed"], formatting.format_number),
 )
 
 MEASURES_BY_NAME = {measure.name: measure for measure in MEASURES}
@@ -78,7 +78,7 @@ MEASURES_BY_NAME = {measure.name: measure for measure in MEASURES}
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimate:
-    """A mean over seeds, and the standard deviation around it."""
+    """Mean and standard deviation over seeds."""
 
     mean: float
     spread: float
@@ -86,11 +86,11 @@ class MeanEstimate:
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """From the current settings."""
+    """Difference from the current settings, paired by seed."""
 
     mean: float
     margin: float
-    """Up to which it may be chance; infinite with one seed."""
+    """Half width of the confidence interval; infinite with one seed."""
 
     @property
     def is_less(self) -> bool:
@@ -103,31 +103,31 @@ class PairedDifference:
 
 @dataclass(frozen=True, slots=True)
 class SettingsRow:
-    """Settings, and all that is known of them."""
+    """One row of the table: settings and their results."""
 
     number: int
     flags: Flags
-    """On top of the scenario's; none: the current ones."""
+    """Flags on top of the scenario's; none for the current settings."""
     values: Mapping[str, str]
-    """What each flag is that was tried."""
+    """Value of each flag of the search space."""
     estimates: Mapping[str, MeanEstimate]
-    """By measure; none where every run failed."""
+    """Estimates by measure; none where every run failed."""
     differences: Mapping[str, PairedDifference]
-    """Of the same; none of the current settings themselves."""
+    """Differences by measure; none for the current settings."""
     failed: tuple[str, ...]
     violations: int
-    """Breaches in all runs together."""
+    """Violations in all runs."""
     missed: tuple[str, ...]
-    """Expectations that were not met, one line for each seed and expectation."""
+    """Missed expectations, one line for each seed and expectation."""
     is_sound: bool
-    """Every run was played, nothing was breached, and no more is missed than with the current settings."""
+    """Every run completed without violations, and no more expectations are missed than with the current settings."""
 
     def mean(self, measure: str) -> float:
         return self.estimates[measure].mean
 
 
 def make_rows(plan: SweepPlan, outcomes: Mapping[SweepTask, RunOutcome]) -> list[SettingsRow]:
-    """One for each settings, in the plan's order. Depends on nothing else but what was played."""
+    """One row for each settings, in the plan's order. Depends on the plan and the outcomes only."""
     found = [[outcomes[SweepTask(number, seed)] for seed in plan.seeds] for number in range(len(plan.settings))]
     return [_make_row(plan, number, runs, found[0], len(found) - 1) for number, runs in enumerate(found)]
 
@@ -136,7 +136,7 @@ def _make_row(
     plan: SweepPlan, number: int, runs: Sequence[RunOutcome], current: Sequence[RunOutcome], compared: int
 ) -> SettingsRow:
     failed = tuple(f"seed {seed}: {run.failed}" for seed, run in zip(plan.seeds, runs, strict=True) if run.failed)
-    missed = tuple(f"seed {seed}: {one}" for seed, run in zip(plan.seeds, runs, strict=True) for one in run.missed)
+    missed = tuple(f"seed {seed}: {item}" for seed, run in zip(plan.seeds, runs, strict=True) for item in run.missed)
     violations = sum(int(run.totals["violations"]) for run in runs if run.totals)
     paired = [(run, base) for run, base in zip(runs, current, strict=True) if run.totals and base.totals]
     is_sound = not failed and not violations and len(missed) <= sum(len(run.missed) for run in current)
@@ -144,7 +144,10 @@ def _make_row(
         number,
         plan.settings[number],
         {flag: plan.flag_value(number, flag) for flag in plan.tried},
-        {one.name: _estimate([one.value_of(run.totals) for run in runs if run.totals]) for one in MEASURES}
+        {
+            comparison_measure.name: _estimate([comparison_measure.value_of(run.totals) for run in runs if run.totals])
+            for comparison_measure in MEASURES
+        }
         if len(failed) < len(runs)
         else {},
         {one.name: _compare(one, paired, compared) for one in MEASURES} if number and paired else {},
@@ -166,7 +169,7 @@ def _compare(
     found = [value - base for value, base in zip(values, current, strict=True)]
     if len(found) < 2:
         return PairedDifference(found[0], math.inf)
-    # Equal differences of counts, or of times in steps of a loop, may be equal by chance where the values are not.
+    # Equal differences have no spread, yet may be chance if the values differ: counts, and times in steps of a loop.
     spread = _spread(found) or math.hypot(_spread(values), _spread(current))
     quantile = student_quantile(1 - _SIGNIFICANCE / 2 / compared, len(found) - 1)
     return PairedDifference(statistics.fmean(found), quantile * spread / math.sqrt(len(found)))
@@ -178,40 +181,43 @@ def _spread(values: Sequence[float]) -> float:
 
 
 _TOLERATED_RISE = 0.05
-"""A share of the current value: what is worse by no more than this is as good."""
+"""Share of the current value up to which a worse value counts as equal."""
 
 _MIN_GAIN = 0.01
-"""The same: what is better by less than this is not worth a change, however sure it is."""
+"""Share of the current value below which an improvement is not recommended, however significant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Settings that are better in a way, beyond chance."""
+    """Settings with a significant improvement."""
 
     title: str
     row: SettingsRow
 
 
 def choose_cost_measure(rows: Sequence[SettingsRow]) -> str:
-    """What is paid for: money, or nodes where nothing has a price."""
+    """The cost measure: money, or node-hours if no group has a price."""
     return COST if any(row.estimates and row.mean(COST) for row in rows) else NODE_HOURS
 
 
 def pareto_front(rows: Sequence[SettingsRow]) -> list[SettingsRow]:
-    """Sound settings of which no other is better in one and as good in the other; cheapest first."""
+    """The Pareto front of sound settings in cost and pending time, the cheapest first."""
     cost = choose_cost_measure(rows)
     front: list[SettingsRow] = []
-    for row in sorted((one for one in rows if one.is_sound), key=lambda one: (one.mean(cost), one.mean(PENDING))):
+    for row in sorted(
+        (settings_row for settings_row in rows if settings_row.is_sound),
+        key=lambda one: (one.mean(cost), one.mean(PENDING)),
+    ):
         if not front or row.mean(PENDING) < front[-1].mean(PENDING):
             front.append(row)
     return front
 
 
 def recommend(rows: Sequence[SettingsRow]) -> list[Recommendation]:
-    """At most one of each kind, each settings once; none where no difference is beyond chance."""
+    """At most one recommendation of each kind, each settings once; none without significant differences."""
     given: dict[int, Recommendation] = {}
-    for one in _recommendations(rows):
-        given.setdefault(one.row.number, one)
+    for recommendation in _recommendations(rows):
+        given.setdefault(recommendation.row.number, recommendation)
     return list(given.values())
 
 
@@ -236,10 +242,10 @@ def _recommendations(rows: Sequence[SettingsRow]) -> Iterator[Recommendation]:
 
 
 def _is_gain(row: SettingsRow, current: SettingsRow, measure: str) -> bool:
-    found = row.differences[measure]
-    return found.is_less and -found.mean >= current.mean(measure) * _MIN_GAIN
+    paired_difference = row.differences[measure]
+    return paired_difference.is_less and -paired_difference.mean >= current.mean(measure) * _MIN_GAIN
 
 
 def _is_no_worse(row: SettingsRow, current: SettingsRow, measure: str) -> bool:
-    """On the mean, not only not beyond chance: with few seeds that would let a great deal pass."""
+    """Compares means: with few seeds a test of significance would let large differences pass."""
     return row.mean(measure) <= current.mean(measure) * (1 + _TOLERATED_RISE)

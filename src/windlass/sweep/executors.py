@@ -1,8 +1,8 @@
 """Executors of runs: one process per core on this machine, or a Dask cluster.
 
-Each local process is started afresh. One that is killed loses only its run, which is retried once in a new process and
-then reported. Closing the iterator ends all of them. On Dask the serialized input travels with each task, so that
-workers need windlass and no files.
+Local processes are spawned. If one is killed, only its run is lost: it is retried once in a new process, and then
+reported as failed. Closing the iterator ends all processes. On Dask the serialized input is sent with each task, so
+that workers need windlass and no files.
 """
 
 import collections
@@ -26,7 +26,7 @@ from windlass.sweep.sweep_plan import SweepPlan, SweepTask, serialize
 _MAX_ATTEMPTS = 2
 
 _EXIT_TIMEOUT_S = 5.0
-"""How long a process that was asked to end may take before it is killed."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 RunRequest = tuple[dict[str, str], int]
 """Flags and seed."""
@@ -34,21 +34,21 @@ RunRequest = tuple[dict[str, str], int]
 
 @dataclass(slots=True)
 class _Worker:
-    """A process, the wire to it, and what it is at."""
+    """A process, its connection, and its current task."""
 
     process: BaseProcess
-    wire: "connection.Connection[RunRequest, RunOutcome]"
+    connection: "connection.Connection[RunRequest, RunOutcome]"
     task: SweepTask | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExecutor:
-    """So many processes for the runs of a plan."""
+    """Runs a plan in this number of local processes."""
 
     count: int
 
     def run(self, plan: SweepPlan, tasks: Sequence[SweepTask]) -> Generator[tuple[SweepTask, RunOutcome]]:
-        """Each task with its outcome, as they end."""
+        """Tasks with their outcomes, in order of completion."""
         crew = _WorkerPool(plan, serialize(plan.world), min(self.count, len(tasks)))
         try:
             yield from crew.run(tasks)
@@ -57,7 +57,7 @@ class ProcessExecutor:
 
 
 def count_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -66,7 +66,7 @@ class _WorkerPool:
         self._plan, self._packed = plan, packed
         self._workers: list[_Worker] = []
         self._killed: collections.Counter[SweepTask] = collections.Counter()
-        resource_tracker.ensure_running()  # before signals are held back, for it lets them go again
+        resource_tracker.ensure_running()  # before signals are blocked, because its start unblocks them
         for _ in range(count):
             self._workers.append(self._start())
 
@@ -81,65 +81,65 @@ class _WorkerPool:
 
     def run(self, tasks: Sequence[SweepTask]) -> Iterator[tuple[SweepTask, RunOutcome]]:
         waiting = collections.deque(tasks)
-        while waiting or any(hand.task for hand in self._workers):
-            for hand in self._workers:
-                if hand.task is None and waiting:
-                    self._give(hand, waiting.popleft())
-            ready = connection.wait([hand.wire for hand in self._workers if hand.task])
-            for hand in [one for one in self._workers if one.wire in ready]:
-                task, hand.task = hand.task, None
+        while waiting or any(worker.task for worker in self._workers):
+            for worker in self._workers:
+                if worker.task is None and waiting:
+                    self._give(worker, waiting.popleft())
+            ready = connection.wait([worker.connection for worker in self._workers if worker.task])
+            for worker in [one for one in self._workers if one.connection in ready]:
+                task, worker.task = worker.task, None
                 assert task is not None
                 try:
-                    outcome = hand.wire.recv()
+                    outcome = worker.connection.recv()
                 except (EOFError, OSError):
                     self._killed[task] += 1
-                    said = _describe_exit(hand)
-                    self._replace(hand)
+                    said = _describe_exit(worker)
+                    self._replace(worker)
                     if self._killed[task] < _MAX_ATTEMPTS:
                         waiting.appendleft(task)
                         continue
                     outcome = RunOutcome(failed=f"its process {said}, {_MAX_ATTEMPTS} times")
                 yield task, outcome
 
-    def _give(self, hand: _Worker, task: SweepTask) -> None:
+    def _give(self, worker: _Worker, task: SweepTask) -> None:
         job = dict(self._plan.settings[task.settings]), task.seed
         try:
-            hand.wire.send(job)
-        except OSError:  # it was killed while it had nothing to do
-            self._replace(hand)
-            hand.wire.send(job)
-        hand.task = task
+            worker.connection.send(job)
+        except OSError:  # the process was killed while idle
+            self._replace(worker)
+            worker.connection.send(job)
+        worker.task = task
 
-    def _replace(self, hand: _Worker) -> None:
-        hand.wire.close()
-        hand.process.close()
+    def _replace(self, worker: _Worker) -> None:
+        worker.connection.close()
+        worker.process.close()
         fresh = self._start()
-        hand.process, hand.wire = fresh.process, fresh.wire
+        worker.process, worker.connection = fresh.process, fresh.connection
 
     def stop(self) -> None:
-        for hand in self._workers:
-            hand.wire.close()
-            hand.process.terminate()
-        for hand in self._workers:
-            hand.process.join(_EXIT_TIMEOUT_S)
-            if hand.process.is_alive():
-                hand.process.kill()
-                hand.process.join()
-            hand.process.close()
+        for worker in self._workers:
+            worker.connection.close()
+            worker.process.terminate()
+        for worker in self._workers:
+            worker.process.join(_EXIT_TIMEOUT_S)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.process.close()
 
 
-def _describe_exit(hand: _Worker) -> str:
-    hand.process.join(_EXIT_TIMEOUT_S)
-    if hand.process.exitcode is None:
-        hand.process.kill()
-        hand.process.join()
-    code = hand.process.exitcode or 0
+def _describe_exit(worker: _Worker) -> str:
+    worker.process.join(_EXIT_TIMEOUT_S)
+    if worker.process.exitcode is None:
+        worker.process.kill()
+        worker.process.join()
+    code = worker.process.exitcode or 0
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 @contextlib.contextmanager
 def _ignoring_interrupts() -> Iterator[None]:
-    """What is started meanwhile never hears of Ctrl-C: whoever started it ends it."""
+    """Processes started meanwhile ignore SIGINT: the parent ends them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -147,44 +147,44 @@ def _ignoring_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run_worker(wire: "connection.Connection[RunOutcome, RunRequest]", packed: bytes) -> None:
-    """In the new process: play what comes, until nobody is at the other end."""
+def _run_worker(connection: "connection.Connection[RunOutcome, RunRequest]", packed: bytes) -> None:
+    """Main function of a worker: run tasks until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):
         while True:
-            wire.send(run_outcomes.run_task(packed, *wire.recv()))
+            connection.send(run_outcomes.run_task(packed, *connection.recv()))
 
 
 _CONNECT_TIMEOUT_S = 5.0
-"""For a scheduler to answer, and for a first worker to be there."""
+"""Timeout for the scheduler's answer and for the first worker."""
 
 _QUEUED_PER_THREAD = 2
-"""Runs that each thread of a worker has at hand."""
+"""Queued runs per thread of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class DaskExecutor:
-    """A scheduler that answers, and workers that have this very windlass."""
+    """Runs a plan on a Dask cluster whose workers have this version of windlass."""
 
     address: str
     client: Any
-    """Of `distributed`, most of which has no types."""
+    """A `distributed.Client`, which has no types."""
 
     def run(self, plan: SweepPlan, tasks: Sequence[SweepTask]) -> Generator[tuple[SweepTask, RunOutcome]]:
-        """Each task with its outcome, as they end. Closing the iterator takes back what has not begun."""
+        """Tasks with their outcomes, in order of completion. Closing the iterator cancels queued tasks."""
         packed, waiting = sweep_plan.serialize(plan.world), iter(tasks)
         under_way: dict[Any, SweepTask] = {}
 
-        def hand_in(count: int) -> list[Any]:
+        def submit(count: int) -> list[Any]:
             handed = [(self._submit(plan, packed, task), task) for task in itertools.islice(waiting, count)]
             under_way.update(handed)
             return [future for future, _ in handed]
 
-        ended = _import_dask().as_completed(hand_in(_QUEUED_PER_THREAD * self._count_threads()))
+        ended = _import_dask().as_completed(submit(_QUEUED_PER_THREAD * self._count_threads()))
         for future in ended:
             task = under_way.pop(future)
             yield task, self._read(future)
-            for another in hand_in(1):
+            for another in submit(1):
                 ended.add(another)
 
     def _submit(self, plan: SweepPlan, packed: bytes, task: SweepTask) -> Any:
@@ -194,9 +194,9 @@ class DaskExecutor:
 
     def _read(self, future: Any) -> RunOutcome:
         if future.status in ("cancelled", "lost"):
-            raise errors.InvalidInput(f"--dask {self.address}: the scheduler is gone; what was played is kept")
+            raise errors.InvalidInput(f"--dask {self.address}: the scheduler is gone; completed runs are kept")
         error = future.exception()
-        if error is not None:  # the run itself never fails: its worker did
+        if error is not None:  # a run never raises, so its worker failed
             return RunOutcome(failed=f"{type(error).__name__}: {error}")
         outcome: RunOutcome = future.result()
         return outcome
@@ -208,7 +208,7 @@ class DaskExecutor:
 
 @contextlib.contextmanager
 def connect(address: str) -> Iterator[DaskExecutor]:
-    """InvalidInput if there is no Dask here, no scheduler there, no worker, or one with another windlass."""
+    """InvalidInput if Dask is not installed, or the scheduler, a worker, or a worker with this windlass is missing."""
     distributed = _import_dask()
     try:
         client = distributed.Client(address, timeout=_CONNECT_TIMEOUT_S)
@@ -226,7 +226,9 @@ def _import_dask() -> Any:
     try:
         return importlib.import_module("distributed")
     except ImportError:
-        raise errors.InvalidInput("--dask: found no Dask here, accepted is pip install 'windlass[dask]'") from None
+        raise errors.InvalidInput(
+            "--dask needs the extra `dask`: install it with pip install 'windlass[dask]'"
+        ) from None
 
 
 def _check_workers(client: Any, address: str) -> None:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from windlass.simulator.report import markup, number_format
+from windlass import formatting
+from windlass.simulator.report import markup
 from windlass.sweep import comparison, tables
 from windlass.sweep.comparison import MEASURES, MEASURES_BY_NAME, PENDING, ComparisonMeasure, SettingsRow
 from windlass.sweep.sweep_plan import SweepPlan
 
 _TICKS = 5
-"""On an axis, about so many."""
+"""Approximate number of ticks of an axis."""
 
 _STEPS = (1, 2, 2.5, 5, 10)
 
@@ -21,19 +22,19 @@ _DAY_S = 86400
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, _DAY_S)
 
 _AXIS_MARGIN = 0.06
-"""Of what the axis shows, so that no mark lies on its end."""
+"""Margin as a share of the range, so that no mark lies on the end of an axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlotAxis:
-    """What lies where, as shares of its length."""
+    """Maps values to shares of the axis's length."""
 
     low: float
     high: float
     step: float
 
     def place(self, value: float) -> float:
-        """Nothing lies outside."""
+        """Clamped to the axis."""
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
     @property
@@ -44,7 +45,7 @@ class PlotAxis:
 
 
 def make_axis(values: Sequence[float], *, is_time: bool) -> PlotAxis:
-    """For these values, none of which is below zero."""
+    """An axis for non-negative values."""
     least, most = min(values), max(values)
     room = (most - least) * _AXIS_MARGIN or max(most * _AXIS_MARGIN, 1.0)
     low, high = max(least - room, 0.0), most + room
@@ -72,7 +73,8 @@ def draw_plot(rows: Sequence[SettingsRow]) -> str:
     across = make_axis([row.mean(PENDING) for row in shown], is_time=True)
     up = make_axis([row.mean(cost.name) for row in shown], is_time=False)
     best = {row.number for row in front}
-    lines = f"{_draw_grid(across, up)}{_draw_front(front, cost, across, up)}{''.join(_draw_spreads(front, cost, across, up))}"
+    spreads = "".join(_draw_spreads(front, cost, across, up))
+    lines = f"{_draw_grid(across, up)}{_draw_front(front, cost, across, up)}{spreads}"
     marks = "".join(_draw_mark(row, cost, across, up, row.number in best) for row in shown)
     return (
         f'<figure class="tradeoffs"><figcaption><h3>{cost.title.capitalize()} against pending time</h3>{_LEGEND}'
@@ -91,10 +93,11 @@ _LEGEND = (
 
 
 def describe_row(row: SettingsRow, cost: ComparisonMeasure) -> str:
-    """A row in a sentence."""
+    """A row as a sentence."""
     pending = MEASURES_BY_NAME[PENDING]
-    told = f"{pending.title} {pending.format_value(row.mean(PENDING))}, {cost.title} {cost.format_value(row.mean(cost.name))}"
-    return f"{row.number}: {told}; {', '.join(f'{flag}={value}' for flag, value in row.values.items())}"
+    text = f"{pending.title} {pending.format_value(row.mean(PENDING))}, "
+    text += f"{cost.title} {cost.format_value(row.mean(cost.name))}"
+    return f"{row.number}: {text}; {', '.join(f'{flag}={value}' for flag, value in row.values.items())}"
 
 
 def _draw_mark(row: SettingsRow, cost: ComparisonMeasure, across: PlotAxis, up: PlotAxis, is_best: bool) -> str:
@@ -112,7 +115,7 @@ def _draw_grid(across: PlotAxis, up: PlotAxis) -> str:
 
 
 def _draw_front(front: Sequence[SettingsRow], cost: ComparisonMeasure, across: PlotAxis, up: PlotAxis) -> str:
-    """In steps: what lies above and to the right of it is worse than something that was played."""
+    """The Pareto front as steps: settings above and to the right of it are dominated."""
     points = [(_SIZE * across.place(row.mean(PENDING)), _SIZE * (1 - up.place(row.mean(cost.name)))) for row in front]
     if not points:
         return ""
@@ -137,17 +140,17 @@ def _labels_up(axis: PlotAxis, cost: ComparisonMeasure) -> str:
 
 
 def _labels_across(axis: PlotAxis) -> str:
-    spell = MEASURES_BY_NAME[PENDING].format_value
-    labels = (f'<span style="left:{axis.place(tick):.2%}">{spell(tick)}</span>' for tick in axis.ticks)
+    format_tick = MEASURES_BY_NAME[PENDING].format_value
+    labels = (f'<span style="left:{axis.place(tick):.2%}">{format_tick(tick)}</span>' for tick in axis.ticks)
     return f'<div class="x" aria-hidden="true">{"".join(labels)}</div>'
 
 
 def render_page(plan: SweepPlan, rows: Sequence[SettingsRow]) -> str:
-    """The whole text."""
+    """The HTML document."""
     name = plan.world.scenario.name
     settings, seeds = (
-        number_format.format_count(len(rows), "settings").removesuffix("s"),
-        number_format.format_count(len(plan.seeds), "seed"),
+        formatting.format_count(len(rows), "settings", thousands=",").removesuffix("s"),
+        formatting.format_count(len(plan.seeds), "seed", thousands=","),
     )
     head = f"<header><h1>{html.escape(name)}: which settings?</h1><p class='facts'>{settings} × {seeds}</p></header>"
     body = f"{head}{''.join(_render_recommendation(rows))}{draw_plot(rows)}{_render_table(plan, rows)}"
@@ -159,11 +162,11 @@ def _render_recommendation(rows: Sequence[SettingsRow]) -> Iterator[str]:
     given = comparison.recommend(rows)
     if not given:
         yield f'<div class="advice none"><h3>{html.escape(tables.NO_RECOMMENDATION)}</h3></div>'
-    for one in given:
-        lines = "".join(f"<p>{html.escape(line)}</p>" for line in tables.describe_differences(one.row, rows[0]))
+    for advice in given:
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in tables.describe_differences(advice.row, rows[0]))
         yield (
-            f'<div class="advice"><h3>{html.escape(one.title)}: settings {one.row.number}</h3>{lines}'
-            f"<p><code>{html.escape(tables.format_command_line(one.row))}</code></p></div>"
+            f'<div class="advice"><h3>{html.escape(advice.title)}: settings {advice.row.number}</h3>{lines}'
+            f"<p><code>{html.escape(tables.format_command_line(advice.row))}</code></p></div>"
         )
 
 
@@ -190,5 +193,5 @@ def _render_row(plan: SweepPlan, row: SettingsRow, is_best: bool) -> str:
 
 
 def _render_cell(row: SettingsRow, name: str) -> str:
-    told, spread = tables.format_estimate(row, name)
-    return f"{html.escape(told)} <small>{html.escape(spread)}</small>" if spread else html.escape(told)
+    text, spread = tables.format_estimate(row, name)
+    return f"{html.escape(text)} <small>{html.escape(spread)}</small>" if spread else html.escape(text)

@@ -18,29 +18,29 @@ from windlass.sweep import sweep_plan
 from windlass.sweep.sweep_plan import SweepPlan, SweepTask
 
 _ONE_RUN_AT_A_TIME = threading.Lock()
-"""A process plays one run at a time: a simulation sets how often the whole process collects garbage."""
+"""One run at a time in a process: a simulation changes the process's garbage collection thresholds."""
 
 _MAX_VIOLATION_TEXTS = 5
-"""Violations that are kept in words; all are counted."""
+"""Violations that are kept as text; all are counted."""
 
 
 class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of a run. Without totals it has failed, and `failed` says how."""
+    """The stored outcome of a run. Without totals it has failed, with the error in `failed`."""
 
     totals: Totals = {}
     missed: tuple[str, ...] = ()
-    """Expectations of the scenario that were not met."""
+    """Missed expectations of the scenario."""
     violations: tuple[str, ...] = ()
-    """The first breaches of what must hold whatever an autoscaler does."""
+    """The first violations of invariants."""
     failed: str = ""
 
 
 def run_task(packed: bytes, flags: dict[str, str], seed: int) -> RunOutcome:
-    """The same outcome wherever it is played. A run that cannot be played says why, and stops no other."""
+    """Run one task; the outcome does not depend on the executor. Errors are returned as a failed outcome."""
     try:
         with _ONE_RUN_AT_A_TIME:
             return _run_simulation(sweep_plan.deserialize(packed), flags, seed)
-    except Exception as error:  # whatever it is, it concerns this run
+    except Exception as error:  # any error concerns this run only
         where = traceback.extract_tb(error.__traceback__)[-1]
         return RunOutcome(failed=f"{type(error).__name__}: {error} ({where.name})")
 
@@ -50,8 +50,8 @@ def _run_simulation(world: sweep_plan.SweepInput, flags: dict[str, str], seed: i
     result = Simulation(scenario, world.trace).run(autoscaler_run.run_autoscaler)
     return RunOutcome(
         result.totals,
-        tuple(str(one) for one in result.outcomes if not one.is_met),
-        tuple(str(one) for one in result.violations[:_MAX_VIOLATION_TEXTS]),
+        tuple(str(expectation_result) for expectation_result in result.outcomes if not expectation_result.is_met),
+        tuple(str(violation) for violation in result.violations[:_MAX_VIOLATION_TEXTS]),
     )
 
 
@@ -59,7 +59,7 @@ RESULTS_FILE = "runs.jsonl"
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """The first line: what the others belong to."""
+    """The first line of the file: the sweep that the outcomes belong to."""
 
     sweep: str
     scenario: str
@@ -86,7 +86,7 @@ class OutcomesFile:
 
 @contextmanager
 def open_outcomes(folder: Path, plan: SweepPlan) -> Iterator[OutcomesFile]:
-    """The ledger of a plan, with what was kept before. InvalidInput if the folder has another's, or is in use."""
+    """The outcomes file of a plan, with earlier outcomes. InvalidInput if it belongs to another sweep, or is in use."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / RESULTS_FILE
     with path.open("a+b") as file:
@@ -98,7 +98,7 @@ def open_outcomes(folder: Path, plan: SweepPlan) -> Iterator[OutcomesFile]:
 
 
 def _read_outcomes(file: BinaryIO, path: Path, plan: SweepPlan) -> dict[SweepTask, RunOutcome]:
-    """What is there. A last line that is not whole was being written when its writer ended, and is cut off."""
+    """Earlier outcomes. An incomplete last line, from an interrupted write, is cut off."""
     file.seek(0)
     raw = file.read()
     whole = raw[: raw.rfind(b"\n") + 1]
@@ -110,23 +110,27 @@ def _read_outcomes(file: BinaryIO, path: Path, plan: SweepPlan) -> dict[SweepTas
     first, *lines = whole.splitlines()
     _check_header(first, head, path)
     try:
-        found = [msgspec.json.decode(line, type=_OutcomeLine) for line in lines]
+        outcome_lines = [msgspec.json.decode(line, type=_OutcomeLine) for line in lines]
     except msgspec.DecodeError as error:
         raise errors.InvalidInput(f"{path}: found a line that is no run: {error}") from None
-    # A run that failed is tried again: perhaps there is more memory by now.
-    return {SweepTask(one.settings, one.seed): one.outcome for one in found if not one.outcome.failed}
+    # Failed runs are retried: the cause may have been a lack of memory.
+    return {
+        SweepTask(outcome_line.settings, outcome_line.seed): outcome_line.outcome
+        for outcome_line in outcome_lines
+        if not outcome_line.outcome.failed
+    }
 
 
 def _check_header(first: bytes, head: _Header, path: Path) -> None:
     try:
-        found = msgspec.json.decode(first, type=_Header)
+        header = msgspec.json.decode(first, type=_Header)
     except msgspec.DecodeError as error:
         raise errors.InvalidInput(f"{path}: found no sweep in it: {error}; accepted is another --out") from None
-    if found.windlass != head.windlass:
-        said = f"runs of windlass {found.windlass}, and this is {head.windlass}"
+    if header.windlass != head.windlass:
+        said = f"runs of windlass {header.windlass}, and this is {head.windlass}"
         raise errors.InvalidInput(f"{path}: found {said}; accepted is another --out, or none of these runs")
-    if found.sweep != head.sweep:
-        said = f"a sweep of {found.scenario} with other arguments"
+    if header.sweep != head.sweep:
+        said = f"a sweep of {header.scenario} with other arguments"
         raise errors.InvalidInput(f"{path}: found {said}; accepted are the same, or another --out")
 
 

@@ -19,9 +19,9 @@ from windlass.autoscaler.options import flag_values, flags
 from windlass.kube import time_formats
 
 _SIMULATION_FLAGS = ("behavior", "frequent-loops-enabled")
-"""Flags that a simulation depends on, beside those that a decision does."""
+"""Flags that affect a simulation, besides those that affect a decision."""
 _LIST_READERS = frozenset({flag_values.read_expanders, flag_values.read_names, flag_values.read_priority_graces})
-"""Readers of values that have commas of their own."""
+"""Readers of values with commas."""
 _INTEGER_READERS = frozenset({flag_values.read_int, flag_values.read_positive, flag_values.read_verbosity})
 _DECADE = 10.0
 _MOST_STEPS = 1000
@@ -40,13 +40,13 @@ class ChoiceAxis:
         return self.values
 
     def pick(self, share: float) -> str:
-        """The value at a share of the way, 0 ≤ share < 1."""
+        """The value at a share of the axis, 0 ≤ share < 1."""
         return self.values[int(share * len(self.values))]
 
 
 @dataclass(frozen=True, slots=True)
 class RangeAxis:
-    """A number between two others, both included."""
+    """A range of numbers, both ends included."""
 
     flag: str
     low: float
@@ -56,7 +56,7 @@ class RangeAxis:
 
     @property
     def grid(self) -> None:
-        """It has no end of values."""
+        """A range has no grid."""
 
     def pick(self, share: float) -> str:
         if self.is_log:
@@ -68,7 +68,7 @@ SearchAxis = ChoiceAxis | RangeAxis
 
 
 def parse_axes(texts: Sequence[str]) -> list[SearchAxis]:
-    """All of `--try`. InvalidInput names the flag, what was found and what is accepted."""
+    """Axes of all `--try` options. InvalidInput names the flag, what was found and what is accepted."""
     if not texts:
         raise errors.InvalidInput("--try: found nothing to try, accepted are flags: --try --expander=least-waste,price")
     found: dict[str, SearchAxis] = {}
@@ -81,12 +81,12 @@ def parse_axes(texts: Sequence[str]) -> list[SearchAxis]:
 
 
 def _parse_axis(text: str) -> SearchAxis:
-    spelled, equals, values = text[2:].partition("=")
-    if not text.startswith("--") or not spelled:
+    flag, equals, values = text[2:].partition("=")
+    if not text.startswith("--") or not flag:
         raise errors.InvalidInput(
             f"--try: found {text!r}, accepted is a flag with its values: --try --max-nodes-total=9,12"
         )
-    name = spelled.replace("_", "-")
+    name = flag.replace("_", "-")
     read = _check_flag(name)
     if not equals:
         if read not in flag_values.BOOL_READERS:
@@ -98,9 +98,9 @@ def _parse_axis(text: str) -> SearchAxis:
 
 
 def _check_flag(name: str) -> flag_values.ValueReader:
-    """How the flag is read, if trying it can change anything."""
+    """The reader of a flag. InvalidInput if the flag cannot change a simulation."""
     if name not in flags.READERS:
-        raise errors.InvalidInput(f"--{name}: there is no such flag{flags.suggest_flag(name)}")
+        raise errors.InvalidInput(f"--{name}: unknown flag{flags.suggest_flag(name)}")
     if name in flags.IGNORED_FLAGS:
         raise errors.InvalidInput(f"--{name}: trying it changes nothing: {flags.IGNORED_FLAGS[name].why}")
     new = {**flags.RENAMED_FLAGS, **flags.FLAG_ALIASES}.get(name)
@@ -128,8 +128,8 @@ def _check_value(name: str, read: flag_values.ValueReader, value: str) -> object
 
 
 def _parse_range(text: str, name: str, read: flag_values.ValueReader, values: str) -> SearchAxis:
-    spell = _find_formatter(read)
-    if spell is None:
+    format_number = _find_formatter(read)
+    if format_number is None:
         takes = flag_values.VALUE_KINDS[read]
         raise errors.InvalidInput(f"--try {text}: found a range, accepted are single values, for it takes {takes}")
     least, _, rest = values.partition("..")
@@ -140,14 +140,16 @@ def _parse_range(text: str, name: str, read: flag_values.ValueReader, values: st
     steps, is_log = _parse_options(text, options)
     if is_log and low <= 0:
         raise errors.InvalidInput(f"--try {text}: found {least} as the beginning, accepted for log is more than 0")
-    found = RangeAxis(name, low, high, low > 0 and high >= _DECADE * low if is_log is None else is_log, spell)
+    range_axis = RangeAxis(
+        name, low, high, low > 0 and high >= _DECADE * low if is_log is None else is_log, format_number
+    )
     if steps is None:
-        return found
-    return ChoiceAxis(name, tuple(dict.fromkeys(found.pick(step / (steps - 1)) for step in range(steps))))
+        return range_axis
+    return ChoiceAxis(name, tuple(dict.fromkeys(range_axis.pick(step / (steps - 1)) for step in range(steps))))
 
 
 def _parse_options(text: str, options: Sequence[str]) -> tuple[int | None, bool | None]:
-    """Steps and scale, as far as they are said."""
+    """Number of steps and scale; None where not given."""
     steps, is_log = None, None
     for option in options:
         if option in ("log", "linear") and is_log is None:
@@ -161,15 +163,15 @@ def _parse_options(text: str, options: Sequence[str]) -> tuple[int | None, bool 
 
 
 def _find_formatter(read: flag_values.ValueReader) -> Callable[[float], str] | None:
-    """How numbers of a flag are written; None: it takes no numbers."""
+    """The formatter of a flag's numbers; None: it takes no numbers."""
     if read is flag_values.read_duration_s:
-        return format_duration
+        return format_flag_duration
     if read in _INTEGER_READERS:
         return _format_whole
     return _format_number if read is flag_values.read_float else None
 
 
-def format_duration(seconds: float) -> str:
+def format_flag_duration(seconds: float) -> str:
     """Whole seconds from a minute on, three figures below: `2m7s`, `10m`, `1.25s`."""
     kept = round(seconds) if seconds >= 60 else _round(seconds)
     return _ZEROS.sub("", time_formats.format_duration(kept))

@@ -26,12 +26,12 @@ from windlass.simulator.workload_trace import Trace
 from windlass.sweep import search_space
 
 _UNRELATED_PACKAGES = frozenset({"cli", "controllers", "tui", "web"})
-"""Rooms that no simulation enters."""
+"""Packages that no simulation imports."""
 
 
 @functools.cache
 def program_version() -> str:
-    """Version, and a digest of the source, for a version in the making changes without changing its name."""
+    """Version, and a digest of the source, because development versions change under one name."""
     root = Path(windlass.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
@@ -44,7 +44,7 @@ def program_version() -> str:
 
 @dataclass(frozen=True, slots=True)
 class SweepInput:
-    """A scenario as it is without further flags, and the recorded workload in it, if any."""
+    """A scenario without further flags, and its trace, if any."""
 
     scenario: model.Scenario
     trace: Trace | None = None
@@ -56,13 +56,13 @@ def serialize(world: SweepInput) -> bytes:
 
 @functools.lru_cache(maxsize=2)
 def deserialize(packed: bytes) -> SweepInput:
-    """What was packed by ourselves: bytes of others never come here."""
-    found: SweepInput = pickle.loads(zlib.decompress(packed))
-    return found
+    """Deserialize the output of `serialize`: only trusted bytes."""
+    sweep_input: SweepInput = pickle.loads(zlib.decompress(packed))
+    return sweep_input
 
 
 def input_digest(world: SweepInput) -> str:
-    """The same for worlds that say the same."""
+    """A digest of the content of the input."""
     return hashlib.sha256(msgspec.json.encode(world, enc_hook=_plain)).hexdigest()
 
 
@@ -75,17 +75,17 @@ def _plain(value: object) -> object:
 
 
 Flags = Mapping[str, str]
-"""Texts by name of flag."""
+"""Values as text, by name of flag."""
 
 _MAX_RUNS = 100_000
 
 _DRAWS = 50
-"""Rounds of drawing after which a space is taken to have no further settings."""
+"""Rounds without new settings after which the search space counts as exhausted."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SweepTask:
-    """One run: which settings, which seed."""
+    """One run: number of settings, and seed."""
 
     settings: int
     seed: int
@@ -93,13 +93,13 @@ class SweepTask:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """What is played. The same arguments make the same plan."""
+    """All runs of a sweep. The same arguments make the same plan."""
 
     world: SweepInput
     tried: tuple[str, ...]
-    """Flags that are tried, in the order in which they were named."""
+    """Flags of the search space, in the given order."""
     settings: tuple[Flags, ...]
-    """Flags on top of the scenario's; the first are none."""
+    """Flags on top of the scenario's; the first entry is empty: the current settings."""
     seeds: tuple[int, ...]
 
     @property
@@ -107,7 +107,7 @@ class SweepPlan:
         return [SweepTask(number, seed) for number in range(len(self.settings)) for seed in self.seeds]
 
     def flag_value(self, number: int, flag: str) -> str:
-        """What a flag is in these settings."""
+        """The value of a flag in these settings."""
         given = {**format_flags(self.world.scenario), **self.settings[number]}
         if flag in given:
             return given[flag]
@@ -116,13 +116,13 @@ class SweepPlan:
 
     @property
     def fingerprint(self) -> str:
-        """Tells plans apart, and programs that would play them otherwise."""
-        told = [input_digest(self.world), self.tried, [dict(one) for one in self.settings], self.seeds]
+        """Identifies the plan, and the version of windlass."""
+        told = [input_digest(self.world), self.tried, [dict(item) for item in self.settings], self.seeds]
         return hashlib.sha256(msgspec.json.encode([program_version(), told])).hexdigest()
 
 
 def make_plan(world: SweepInput, axes: Sequence[search_space.SearchAxis], seeds: int, runs: int | None) -> SweepPlan:
-    """Every combination, or as many drawn at random as `runs` allow. InvalidInput for what cannot be played."""
+    """Every combination, or random settings for `runs` runs. InvalidInput for unusable arguments."""
     if seeds < 1:
         raise errors.InvalidInput(f"--seeds: found {seeds}, accepted is 1 or more")
     if runs is not None and runs < 2 * seeds:
@@ -154,7 +154,7 @@ def _combine(axes: Sequence[search_space.SearchAxis]) -> Iterator[Flags]:
 
 
 def _draw(axes: Sequence[search_space.SearchAxis], count: int, seed: int) -> Iterator[Flags]:
-    """So many different ones; every combination if there are no more. Each round covers each axis evenly."""
+    """Distinct random settings, at most `count`. Each round covers each axis evenly."""
     if count * 2 > _MAX_RUNS:
         raise errors.InvalidInput(f"--runs: found more than {_MAX_RUNS:,}, accepted is less")
     sizes = [len(axis.grid) for axis in axes if axis.grid is not None]
@@ -172,7 +172,7 @@ def _draw(axes: Sequence[search_space.SearchAxis], count: int, seed: int) -> Ite
 
 
 def _drop_equal_settings(scenario: model.Scenario, found: Iterator[Flags]) -> list[Flags]:
-    """The current settings, and those found that decide otherwise than all before. InvalidInput as the autoscaler's."""
+    """The current settings, and those that differ from all before. InvalidInput for invalid flags."""
     written, seen, chosen = format_flags(scenario), set[object](), list[Flags]()
     for given in itertools.chain([{}], found):
         both = {**written, **given}
@@ -190,5 +190,5 @@ def format_flags(scenario: model.Scenario) -> dict[str, str]:
 
 def _shorten(flag: flags.Flag) -> str:
     if isinstance(flag.default, float) and flag.field.endswith("_s"):
-        return search_space.format_duration(flag.default)
+        return search_space.format_flag_duration(flag.default)
     return flag_help.format_value(flag.read, flag.default)

@@ -21,13 +21,13 @@ from windlass.sweep.sweep_plan import SweepPlan
 NO_RECOMMENDATION = "No settings are better than the current ones beyond what chance does between seeds. Keep them."
 
 _SIDE_EFFECTS = ("evictions", "churn")
-"""What else is told of settings that are better, wherever it differs: they may not be worth it."""
+"""Further measures listed for recommended settings where they differ."""
 
 _ZERO_TEXTS = ("0", "0s", "$0.00", "0.00")
 
 
 def sort_rows(rows: Sequence[SettingsRow]) -> list[SettingsRow]:
-    """The current settings, the best trade-offs, the other sound ones, the rest; each from the cheapest on."""
+    """Current settings, best trade-offs, other sound ones, the rest; each by cost."""
     cost = comparison.choose_cost_measure(rows)
     best = {row.number for row in comparison.pareto_front(rows)}
 
@@ -44,20 +44,20 @@ def format_estimate(row: SettingsRow, name: str) -> tuple[str, str]:
     """The mean, and its spread over seeds where there is one."""
     if name not in row.estimates:
         return "–", ""
-    found, measure = row.estimates[name], MEASURES_BY_NAME[name]
-    spread = measure.format_value(found.spread)
-    return measure.format_value(found.mean), "" if spread in _ZERO_TEXTS else f"±{spread}"
+    mean_estimate, measure = row.estimates[name], MEASURES_BY_NAME[name]
+    spread = measure.format_value(mean_estimate.spread)
+    return measure.format_value(mean_estimate.mean), "" if spread in _ZERO_TEXTS else f"±{spread}"
 
 
 def describe_differences(row: SettingsRow, current: SettingsRow) -> Iterator[str]:
-    """A line for each of what is paid, how long pods wait, and what it does to them."""
+    """A line for each of cost, pending time, and disruption of pods."""
     names = [comparison.choose_cost_measure([row, current]), PENDING]
     names += [name for name in _SIDE_EFFECTS if row.differences[name].mean]
     for name in names:
-        measure, now, found = MEASURES_BY_NAME[name], current.mean(name), row.differences[name]
-        # What speaks against settings is not played down as chance.
-        is_clear = name not in _SIDE_EFFECTS or found.is_less or found.is_more
-        change = f", {_describe_change(measure, found, now)}" if is_clear else ""
+        measure, now, paired_difference = MEASURES_BY_NAME[name], current.mean(name), row.differences[name]
+        # Disadvantages are not qualified as chance.
+        is_clear = name not in _SIDE_EFFECTS or paired_difference.is_less or paired_difference.is_more
+        change = f", {_describe_change(measure, paired_difference, now)}" if is_clear else ""
         yield f"{measure.title}: {measure.format_value(now)} → {measure.format_value(row.mean(name))}{change}"
 
 
@@ -72,7 +72,7 @@ def _describe_change(measure: ComparisonMeasure, found: PairedDifference, now: f
 
 
 def describe_problems(row: SettingsRow) -> list[str]:
-    """Why not to take these settings."""
+    """Problems of these settings: violations, missed expectations, failed runs."""
     told = [f"{row.violations} breaches of checks"] if row.violations else []
     told += [f"{len(row.missed)} expectations missed ({row.missed[0]})"] if row.missed else []
     told += [f"{len(row.failed)} runs failed ({row.failed[0]})"] if row.failed else []
@@ -85,8 +85,8 @@ def encode_json(plan: SweepPlan, rows: Sequence[SettingsRow]) -> str:
         "scenario": plan.world.scenario.name,
         "seeds": plan.seeds,
         "settings": [_row_as_json(row, row.number in front) for row in rows],
-        "best": [{"why": one.title, "settings": one.row.number, "flags": format_command_line(one.row)}
-                 for one in comparison.recommend(rows)],
+        "best": [{"why": advice.title, "settings": advice.row.number, "flags": format_command_line(advice.row)}
+                 for advice in comparison.recommend(rows)],
     }  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
 
@@ -98,15 +98,15 @@ def _row_as_json(row: SettingsRow, is_best: bool) -> dict[str, Any]:
         "isBestTradeOff": is_best,
         "isSound": row.is_sound,
         "flags": row.values,
-        "means": {name: round(one.mean, 4) for name, one in row.estimates.items()},
+        "means": {name: round(mean_estimate.mean, 4) for name, mean_estimate in row.estimates.items()},
         "spreads": {name: round(one.spread, 4) for name, one in row.estimates.items()},
         "differences": {
             name: {
-                "mean": round(one.mean, 4),
-                "margin": round(one.margin, 4) if one.margin != float("inf") else None,
-                "isBeyondChance": one.is_less or one.is_more,
+                "mean": round(paired_difference.mean, 4),
+                "margin": round(paired_difference.margin, 4) if paired_difference.margin != float("inf") else None,
+                "isBeyondChance": paired_difference.is_less or paired_difference.is_more,
             }
-            for name, one in row.differences.items()
+            for name, paired_difference in row.differences.items()
         },
         "violations": row.violations,
         "missed": row.missed,

@@ -1,7 +1,8 @@
-"""The terminal view: the published status on one screen, as it changes.
+"""The terminal UI of `windlass top`: the published status on one screen, redrawn as it changes.
 
-Lives here: `events` and `feed`, how the status comes; `rows` and `bars`, what is shown of it; `lines` and `app`, the
-screen. Never here: a decision, or a figure that the status does not have. Imitate `rows`: values in, text out.
+Contents: the status stream (`status_stream`), rows as styled text (`status_rows`), the screen (`widgets`, `app`). No
+decision is made here, and no figure is computed that the status does not have. Imitate `status_rows`: values in, text
+out.
 
-Only `lines`, `app` and `answer` need textual, which is an extra; `windlass top` says so where it is missing.
+Only `widgets` and `app` need textual, an optional extra; `windlass top` reports it if it is missing.
 """

@@ -9,17 +9,16 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input, Static
 
-from windlass import errors
-from windlass.simulator.report import number_format
+from windlass import errors, formatting
 from windlass.tui import status_rows
 from windlass.tui.status_stream import StatusCallback, StatusUpdate
 from windlass.tui.widgets import Answer, Lines
 
 ExplainCallback = Callable[[status_rows.RowKind, str], str]
-"""What there is to say of a group, node or pod. WindlassError if nobody answers. May take a while."""
+"""The explanation of a group, node or pod. WindlassError if the server does not answer. May take seconds."""
 FollowStatus = Callable[[StatusCallback], Coroutine[Any, Any, None]]
 _STALE_S = 60.0
-"""A status older than this by the clock over there is called old."""
+"""Age by the server's clock from which a status is marked as old."""
 
 
 class TopApp(App[None]):
@@ -48,7 +47,7 @@ class TopApp(App[None]):
     def __init__(self, follow: FollowStatus, explain: ExplainCallback) -> None:
         super().__init__()
         self._follow, self._explain = follow, explain
-        self._heard, self._shown = StatusUpdate(trouble="nothing heard yet"), StatusUpdate()
+        self._heard, self._shown = StatusUpdate(trouble="nothing update yet"), StatusUpdate()
         self._sort: status_rows.SortKey = "name"
         self._filter_text = ""
         self._is_paused = False
@@ -59,7 +58,7 @@ class TopApp(App[None]):
         yield Lines("Nodes", "nodes")
         yield Lines("Pending pods", "pending")
         yield Lines("Decisions", "decisions", is_newest_first=True)
-        yield Input(placeholder="only what has this in it; Enter keeps it, Esc shows all", id="filter")
+        yield Input(placeholder="filter by text; Enter keeps the filter, Esc clears it", id="filter")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -67,11 +66,11 @@ class TopApp(App[None]):
         self.run_worker(self._follow(self.receive_status), exit_on_error=True)
         self._draw()
 
-    # ── What is heard ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Status ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def receive_status(self, heard: StatusUpdate) -> None:
-        """Keep it, and show it unless paused."""
-        self._heard = heard
+    def receive_status(self, update: StatusUpdate) -> None:
+        """Store the status, and show it unless paused."""
+        self._heard = update
         if not self._is_paused:
             self._draw()
         else:
@@ -95,19 +94,19 @@ class TopApp(App[None]):
         self.query_one("#decisions", Lines).show(status_rows.decision_rows(status, self._filter_text), only)
 
     def _draw_head(self) -> None:
-        status, heard = self._shown.status, self._heard
+        status, update = self._shown.status, self._heard
         text = status_rows.summary_line(status) if status is not None else Text("windlass top", "bold")
         if self._is_paused:
             text.append("  paused", "bold yellow")
-        if heard.trouble:
-            text.append(f"  {heard.trouble}", "bold red")
+        if update.trouble:
+            text.append(f"  {update.trouble}", "bold red")
         elif status is not None and status.cluster.is_over and status.cluster.mode != "recorded":
-            text.append("  it is over", "bold")
-        elif status is not None and heard.now_s - status.cluster.at_s > _STALE_S and not self._is_paused:
-            text.append(f"  {number_format.format_duration(heard.now_s - status.cluster.at_s)} old", "bold red")
+            text.append("  ended", "bold")
+        elif status is not None and update.now_s - status.cluster.at_s > _STALE_S and not self._is_paused:
+            text.append(f"  {formatting.format_padded_duration(update.now_s - status.cluster.at_s)} old", "bold red")
         self.query_one("#head", Static).update(text)
 
-    # ── What is asked ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Actions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused

@@ -1,13 +1,12 @@
 """Rows of the terminal UI: groups, nodes, pending pods and decisions of a status as styled text."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from rich.text import Text
 
-from windlass.explain import formatting
+from windlass import formatting
 from windlass.observability.status_model import (
     NodeState,
     PendingPods,
@@ -17,7 +16,6 @@ from windlass.observability.status_model import (
     PublishedNode,
     PublishedStatus,
 )
-from windlass.simulator.report import number_format
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -25,14 +23,14 @@ _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def draw_bar(share: float, width: int) -> str:
-    """A share of the width, to an eighth of a character; what is more than all is drawn as all."""
+    """A bar of a share of the width, to an eighth of a character; shares above 1 are drawn as 1."""
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     whole, part = divmod(eighths, 8)
     return f"{'█' * whole}{_EIGHTHS[part] if part else ''}".ljust(width)
 
 
 def draw_sparkline(values: Sequence[float], width: int) -> str:
-    """The last values as heights from zero to the most of them, one for each character; of several, the highest."""
+    """The last values as heights from zero to their maximum, one character each; several per character: the highest."""
     if not values or width < 1:
         return ""
     per = -(-len(values) // width)
@@ -57,7 +55,7 @@ _STATE_MARKS: dict[NodeState, tuple[str, str]] = {
     NodeState.UNREADY: ("!", "red"),
     NodeState.FAILED: ("✗", "red"),
 }
-"""A mark of its own for each state, for those who do not see its colour."""
+"""A distinct mark for each state, readable without colour."""
 
 _DECISION_MARKS = {
     "up": ("▲ up", "green"),
@@ -75,45 +73,48 @@ _NAME_WIDTH = 34
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """A line, and what it is about."""
+    """A line, and the object that it shows."""
 
     kind: RowKind
     name: str
     text: Text
 
 
-# ── The head ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Summary ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def summary_line(status: PublishedStatus) -> Text:
-    """The whole in one line."""
-    one = status.cluster
-    what = " ".join(filter(None, (one.mode, one.name)))
+    """The summary in one line."""
+    cluster_summary = status.cluster
+    what = " ".join(filter(None, (cluster_summary.mode, cluster_summary.name)))
     parts = [
-        f"{one.ready} of {one.nodes} nodes ready",
-        number_format.format_count(one.pods, "pod"),
-        f"{one.pending} pending",
+        f"{cluster_summary.ready} of {cluster_summary.nodes} nodes ready",
+        formatting.format_count(cluster_summary.pods, "pod", thousands=","),
+        f"{cluster_summary.pending} pending",
     ]
-    parts += [f"cpu {number_format.format_percent(one.cpu)}", f"memory {number_format.format_percent(one.memory)}"]
+    parts += [
+        f"cpu {formatting.format_percent(cluster_summary.cpu)}",
+        f"memory {formatting.format_percent(cluster_summary.memory)}",
+    ]
     text = Text.assemble((f"{what}  ", "bold"), " · ".join(parts), no_wrap=True)
-    if one.stop:
-        text.append(f"  {one.stop}", "bold red")
-    elif not one.is_healthy:
+    if cluster_summary.stop:
+        text.append(f"  {cluster_summary.stop}", "bold red")
+    elif not cluster_summary.is_healthy:
         text.append("  unhealthy", "bold red")
     return text
 
 
 def trend_lines(status: PublishedStatus, width: int) -> Text:
-    """Cost, pending pods and nodes over time, each on a line of its own."""
+    """Cost, pending pods and nodes over time, one line each."""
     cost, samples = status.cluster.cost, status.samples
     unknown = f", {cost.unpriced} nodes without a price" if cost.unpriced else ""
-    spent = f", {number_format.format_money(cost.spent)} so far" if cost.spent else ""
+    spent = f", {formatting.format_money(cost.spent)} so far" if cost.spent else ""
     told = (
         (
             "cost",
             "blue",
-            [one.cost_per_hour for one in samples],
-            f"{number_format.format_money(cost.per_hour)}/h{spent}{unknown}",
+            [cluster_sample.cost_per_hour for cluster_sample in samples],
+            f"{formatting.format_money(cost.per_hour)}/h{spent}{unknown}",
         ),
         ("pending", "yellow", [one.pending for one in samples], f"{status.cluster.pending}"),
         ("nodes", "green", [one.nodes for one in samples], f"{status.cluster.nodes}"),
@@ -130,7 +131,7 @@ def trend_lines(status: PublishedStatus, width: int) -> Text:
 
 
 def node_rows(status: PublishedStatus, sort: SortKey, wanted: str) -> list[StatusRow]:
-    """Groups in their order, each with its nodes in the order that is asked for; those of no group last."""
+    """Groups in their order, each with its nodes sorted as selected; nodes without a group last."""
     by_group: dict[str, list[PublishedNode]] = {}
     for node in status.nodes:
         by_group.setdefault(node.group, []).append(node)
@@ -138,7 +139,7 @@ def node_rows(status: PublishedStatus, sort: SortKey, wanted: str) -> list[Statu
     for group in status.groups:
         rows += _group_rows(_format_group(group), by_group.pop(group.id, []), status, sort, wanted)
     for name, nodes in sorted(by_group.items()):
-        title = StatusRow("group", name, Text(name or "of no group", "bold"))
+        title = StatusRow("group", name, Text(name or "without a group", "bold"))
         rows += _group_rows(title, nodes, status, sort, wanted)
     return rows
 
@@ -146,12 +147,12 @@ def node_rows(status: PublishedStatus, sort: SortKey, wanted: str) -> list[Statu
 def _group_rows(
     title: StatusRow, nodes: Sequence[PublishedNode], status: PublishedStatus, sort: SortKey, wanted: str
 ) -> list[StatusRow]:
-    """The group with its nodes, as far as they are wanted: all of them if the group itself is."""
-    chosen = nodes if _matches_filter(title.name, wanted) else [
+    """The group and those of its nodes that match the filter: all of them if the group itself matches."""
+    published_nodes = nodes if _matches_filter(title.name, wanted) else [
         node for node in nodes if _matches_filter(f"{node.name} {node.state} {node.why}", wanted)]  # fmt: skip
-    if wanted and not chosen and not _matches_filter(title.name, wanted):
+    if wanted and not published_nodes and not _matches_filter(title.name, wanted):
         return []
-    return [title, *(_format_node(node, status.cluster.at_s) for node in sorted(chosen, key=_ORDERS[sort]))]
+    return [title, *(_format_node(node, status.cluster.at_s) for node in sorted(published_nodes, key=_ORDERS[sort]))]
 
 
 _ORDERS: dict[SortKey, Callable[[PublishedNode], tuple[object, ...]]] = {
@@ -168,12 +169,13 @@ def _format_group(group: PublishedGroup) -> StatusRow:
     text.append(f"size {group.target_size} of {group.min_size}–{group.max_size}", "not bold")
     text.append(f"  {', '.join(counts)}" if counts else "", "not bold dim")
     if group.cost_per_hour is not None:
-        text.append(f"  {number_format.format_money(group.cost_per_hour)}/h", "not bold blue")
+        text.append(f"  {formatting.format_money(group.cost_per_hour)}/h", "not bold blue")
     if group.replicas_owner:
         text.append(f"  {group.replicas_owner}", "not bold red")
     if group.backoff is not None:
         text.append(
-            f"  backs off until {_format_clock(group.backoff.until_s)}: {group.backoff.message}", "not bold red"
+            f"  backs off until {formatting.format_time_of_day(group.backoff.until_s)}: {group.backoff.message}",
+            "not bold red",
         )
     elif not group.is_healthy:
         text.append("  unhealthy", "not bold red")
@@ -182,7 +184,7 @@ def _format_group(group: PublishedGroup) -> StatusRow:
 
 def _format_node(node: PublishedNode, now_s: float) -> StatusRow:
     mark, colour = _STATE_MARKS[node.state]
-    since = f" {number_format.format_duration(max(now_s - node.since_s, 0.0))}" if node.since_s is not None else ""
+    since = f" {formatting.format_padded_duration(max(now_s - node.since_s, 0.0))}" if node.since_s is not None else ""
     text = Text.assemble("  ", (mark, colour), f" {_shorten(node.name, _NAME_WIDTH):{_NAME_WIDTH}} ")
     for name, share in (("cpu", node.cpu), ("mem", node.memory), ("gpu", node.gpu)):
         if share is not None:
@@ -197,15 +199,15 @@ def _format_node(node: PublishedNode, now_s: float) -> StatusRow:
 
 def pending_rows(status: PublishedStatus, wanted: str) -> list[StatusRow]:
     return [
-        _format_pending(one, status.cluster.at_s)
-        for one in status.pending
-        if _matches_filter(f"{one.pod} {one.owner}", wanted)
+        _format_pending(pending_pods, status.cluster.at_s)
+        for pending_pods in status.pending
+        if _matches_filter(f"{pending_pods.pod} {pending_pods.owner}", wanted)
     ]
 
 
 def _format_pending(one: PendingPods, now_s: float) -> StatusRow:
     many = f"{one.count}× " if one.count > 1 else ""
-    waits = number_format.format_duration(max(now_s - one.since_s, 0.0)) if one.since_s else ""
+    waits = formatting.format_padded_duration(max(now_s - one.since_s, 0.0)) if one.since_s else ""
     asks = ", ".join(
         f"{name} {amount}" for name, amount in formatting.format_quantities(tuple(one.requests.items())).items()
     )
@@ -214,16 +216,18 @@ def _format_pending(one: PendingPods, now_s: float) -> StatusRow:
     return StatusRow("pod", one.pod, text)
 
 
-def _format_remedy(one: PendingPods) -> Iterator[str]:
+def _format_remedy(pending_pods: PendingPods) -> Iterator[str]:
     yield {
-        PendingState.HELPED: f"{', '.join(one.groups)} grows for it",
-        PendingState.ROOM: f"room on {_format_names(one.nodes) or 'a node to come'}",
-        PendingState.LATER: "a group can help, later",
-        PendingState.NOWHERE: "no group helps:",
-        PendingState.WAITING: "nobody has come to it yet",
-    }[one.help]
-    if one.reasons:
-        yield "; ".join(f"{reason.group.rpartition('/')[2]}: {', '.join(reason.texts)}" for reason in one.reasons)
+        PendingState.HELPED: f"{', '.join(pending_pods.groups)} grows for it",
+        PendingState.ROOM: f"fits on {_format_names(pending_pods.nodes) or 'an upcoming node'}",
+        PendingState.LATER: "a group can scale up later",
+        PendingState.NOWHERE: "no group can scale up:",
+        PendingState.WAITING: "not processed yet",
+    }[pending_pods.help]
+    if pending_pods.reasons:
+        yield "; ".join(
+            f"{reason.group.rpartition('/')[2]}: {', '.join(reason.texts)}" for reason in pending_pods.reasons
+        )
 
 
 def _format_names(names: Sequence[str]) -> str:
@@ -231,42 +235,49 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def decision_rows(status: PublishedStatus, wanted: str) -> list[StatusRow]:
-    """The newest first."""
+    """Decisions, the newest first."""
     return [
-        _format_decision(one)
-        for one in reversed(status.decisions)
-        if _matches_filter(f"{one.kind} {one.said} {one.why}", wanted)
+        _format_decision(published_decision)
+        for published_decision in reversed(status.decisions)
+        if _matches_filter(f"{published_decision.kind} {published_decision.said} {published_decision.why}", wanted)
     ]
 
 
-def _format_decision(one: PublishedDecision) -> StatusRow:
-    word, colour = _DECISION_MARKS.get(one.kind, (one.kind, ""))
+def _format_decision(published_decision: PublishedDecision) -> StatusRow:
+    word, colour = _DECISION_MARKS.get(published_decision.kind, (published_decision.kind, ""))
     text = Text.assemble(
-        (_format_clock(one.at_s), "dim"), "  ", (f"{word:9}", colour), f"  {one.said}", (f"  {one.why}", "dim")
+        (formatting.format_time_of_day(published_decision.at_s), "dim"),
+        "  ",
+        (f"{word:9}", colour),
+        f"  {published_decision.said}",
+        (f"  {published_decision.why}", "dim"),
     )
-    return StatusRow("decision", str(one.number), text)
+    return StatusRow("decision", str(published_decision.number), text)
 
 
 def describe_decision(status: PublishedStatus, number: str) -> str:
-    """A decision with all that is known of it."""
-    for one in status.decisions:
-        if str(one.number) == number:
+    """A decision with its reason, groups and nodes."""
+    for published_decision in status.decisions:
+        if str(published_decision.number) == number:
             about = [
-                f"{name}: {', '.join(found)}" for name, found in (("groups", one.groups), ("nodes", one.nodes)) if found
+                f"{name}: {', '.join(found)}"
+                for name, found in (("groups", published_decision.groups), ("nodes", published_decision.nodes))
+                if found
             ]
-            return "\n\n".join([f"{_format_clock(one.at_s)}  {one.said}", *([one.why] if one.why else []), *about])
-    return "It is too long ago: only the last decisions are kept."
+            return "\n\n".join(
+                [
+                    f"{formatting.format_time_of_day(published_decision.at_s)}  {published_decision.said}",
+                    *([published_decision.why] if published_decision.why else []),
+                    *about,
+                ]
+            )
+    return "Only the last decisions are kept, and this one is older."
 
 
 def _matches_filter(text: str, wanted: str) -> bool:
     return wanted.lower() in text.lower()
 
 
-def _format_clock(at_s: float) -> str:
-    """Of the day, in UTC as logs have it."""
-    return time.strftime("%H:%M:%S", time.gmtime(at_s))
-
-
 def _shorten(name: str, width: int) -> str:
-    """The end of a name tells nodes apart."""
+    """Shorten at the front: the end of a name distinguishes nodes."""
     return name if len(name) <= width else f"…{name[1 - width :]}"

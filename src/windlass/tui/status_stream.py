@@ -15,7 +15,7 @@ from windlass.observability.status_model import PublishedStatus, StatusChange
 
 @dataclass(frozen=True, slots=True)
 class ServerSentEvent:
-    """One of them."""
+    """One server-sent event."""
 
     kind: str
     data: bytes
@@ -24,13 +24,13 @@ class ServerSentEvent:
 
 @dataclass(slots=True)
 class EventStreamParser:
-    """Holds what is not whole yet."""
+    """Parses chunks of a stream; incomplete events are buffered."""
 
     _rest: bytes = b""
     _fields: dict[bytes, bytes] = field(default_factory=dict)
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """The events that are whole with this chunk. Lines of `data` are joined; comments are passed over."""
+        """The events completed by this chunk. Lines of `data` are joined; comments are ignored."""
         *lines, self._rest = (self._rest + chunk).split(b"\n")
         for line in lines:
             name, _, value = line.removesuffix(b"\r").partition(b":")
@@ -52,14 +52,14 @@ class EventStreamParser:
 _CONNECT_TIMEOUT_S = 5.0
 
 _READ_TIMEOUT_S = 3 * status_routes.HEARTBEAT_S
-"""Without a word for so long, and the connection is taken for dead."""
+"""Silence after which a connection counts as dead; the server sends heartbeats."""
 
 _RECONNECT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class StatusUpdate:
-    """The last status, if any came, the time there, and why nothing newer comes; empty while all is well."""
+    """The last status if any, the server's time, and the connection error; empty while connected."""
 
     status: PublishedStatus | None = None
     now_s: float = 0.0
@@ -80,9 +80,9 @@ async def follow_status(
     headers: Mapping[str, str] = MappingProxyType({}),
     tls: ssl.SSLContext | None = None,
 ) -> None:
-    """Until cancelled. A connection that is lost is made again, and goes on where it was.
+    """Follow until cancelled. A lost connection is re-established and continues after the last event.
 
-    `headers`: what lets the reader in. `tls`: whom it trusts, if not whom the system does.
+    `headers` carry the token. `tls` overrides the system's trusted certificates.
     """
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_READ_TIMEOUT_S)
     heard, last_id = StatusUpdate(), ""
@@ -109,7 +109,7 @@ async def follow_status(
 
 
 def apply_event(heard: StatusUpdate, event: ServerSentEvent) -> StatusUpdate:
-    """What is known after an event. Kinds that nobody here knows change nothing."""
+    """The update after an event. Unknown kinds of events change nothing."""
     match event.kind:
         case "status":
             status = msgspec.json.decode(event.data, type=PublishedStatus)

@@ -21,7 +21,7 @@ _MARKED = Style(reverse=True)
 
 
 class Lines(ScrollView, can_focus=True):
-    """Rows with one that is marked. Whatever changes, the mark stays on what it was on."""
+    """Rows with a cursor, which stays on the same object when rows change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", show=False),
@@ -34,7 +34,7 @@ class Lines(ScrollView, can_focus=True):
     ]
 
     class Chosen(Message):
-        """Somebody wants to know more of a row."""
+        """Message: a row was selected for details."""
 
         def __init__(self, row: StatusRow) -> None:
             super().__init__()
@@ -47,7 +47,7 @@ class Lines(ScrollView, can_focus=True):
         self.border_title = title
 
     def show(self, rows: Sequence[StatusRow], note: str = "") -> None:
-        """These from now on."""
+        """Replace the rows."""
         before = self._rows[self._marked] if self._rows else None
         at_newest = self._is_newest_first and self._marked == 0
         self._rows = list(rows)
@@ -80,7 +80,7 @@ class Lines(ScrollView, can_focus=True):
 
 
 class Answer(ModalScreen[None]):
-    """Text that scrolls."""
+    """A dialog with scrolling text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "Close")]
     CSS = """

@@ -1,8 +1,8 @@
-"""The dashboard: a page that shows how everything stands and why, and answers nobody who may not ask.
+"""The dashboard: a read-only web page with the state of the cluster and the reasons of decisions, with access control.
 
-Lives here: the server of the page, who may read it, and the page itself (`page/`: plain HTML, CSS and ES modules; no
-build step, nobody else's code). Never here: a decision, or a way to change anything. What is shown is what
-`autoscaler.published` tells and `explain` answers, live and in a simulation alike.
+Contents: the HTTP server (`dashboard`), access control (`access_control`), and the page itself (`page/`: plain HTML,
+CSS and ES modules; no build step, no third-party code). No decision is made here, and nothing can be changed. The page
+shows the status of `observability` and the answers of `explain`, for a live cluster and for a simulation.
 
-    dashboard.make_app   who asks? (access) ──▶ /published, /published/stream, /explain/… ──▶ page/*.js
+    dashboard.make_app   access control ──▶ /published, /published/stream, /explain/… ──▶ page/*.js
 """

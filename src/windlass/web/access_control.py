@@ -17,7 +17,7 @@ from windlass import errors
 COOKIE = "windlass-dashboard"
 COOKIE_MAX_AGE_S = 12 * 3600
 MIN_TOKEN_LENGTH = 16
-"""Characters of a token, at least."""
+"""Least number of characters of a token."""
 
 _SCHEME = "bearer "
 _CONTEXT = b"windlass dashboard "
@@ -25,19 +25,19 @@ _CONTEXT = b"windlass dashboard "
 
 @dataclass(frozen=True, slots=True)
 class LoopbackAccess:
-    """Everybody on this machine; nobody elsewhere."""
+    """All users of this machine, and no others."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenAccess:
-    """Whoever knows what is in the file, which is read again whenever someone asks: secrets are replaced in place."""
+    """Holders of the token in a file. The file is read for every request, because Secrets are updated in place."""
 
     file: Path | None = None
     given: str = ""
-    """Instead of a file."""
+    """The token itself, instead of a file."""
 
     def read(self) -> str:
-        """InvalidInput if the file cannot be read, or holds what could be guessed."""
+        """The token. InvalidInput if the file cannot be read, or the token is too short."""
         if self.file is None:
             return self.given
         try:
@@ -50,7 +50,7 @@ class TokenAccess:
         return found
 
     def is_authorized(self, authorization: str, cookie: str, now_s: float) -> bool:
-        """Does either show that the token is known? Compared in constant time."""
+        """Does the header or the cookie prove knowledge of the token? Compared in constant time."""
         token = self.read()
         scheme, offered = authorization[: len(_SCHEME)], authorization[len(_SCHEME) :]
         if scheme.lower() == _SCHEME and _equal(offered.strip(), token):
@@ -61,7 +61,7 @@ class TokenAccess:
         return _equal(proof, _sign(token, until)) and now_s < int(until)
 
     def make_cookie(self, now_s: float) -> str:
-        """What shows until then that its owner knew the token."""
+        """A signed cookie that proves knowledge of the token until it expires."""
         until = str(int(now_s) + COOKIE_MAX_AGE_S)
         return f"{until}.{_sign(self.read(), until)}"
 
@@ -70,7 +70,7 @@ AccessPolicy = LoopbackAccess | TokenAccess
 
 
 def now_s() -> float:
-    """By the wall: cookies outlive the process."""
+    """The wall clock: cookies outlive the process."""
     return time.time()
 
 
@@ -79,5 +79,5 @@ def _sign(token: str, until: str) -> str:
 
 
 def _equal(one: str, other: str) -> bool:
-    """What is no UTF-8 in a header comes as lone surrogates, which no token has."""
+    """Compare in constant time. Bytes of a header that are no UTF-8 arrive as lone surrogates; no token has any."""
     return hmac.compare_digest(one.encode(errors="surrogatepass"), other.encode(errors="surrogatepass"))

@@ -1,7 +1,7 @@
 """Dashboard server: the page and the read-only status API over HTTP or HTTPS. GET and HEAD; 405 for all else.
 
-/                    the page; its files beside it, served from memory with an ETag
-/published           the status; /published/stream as it changes
+/                    the page and its files, served from memory with an ETag
+/published           the status; /published/stream sends it whenever it changes
 /explain/…           reasons for a pod, a node or a group
 /session             a session cookie in exchange for the token, where one is required
 """
@@ -41,7 +41,7 @@ class StaticFile:
     tag: str
 
     def respond(self, request: web.Request) -> web.Response:
-        """The file, or that the browser has it already. It always asks: the next version may be another."""
+        """The file, or 304. Browsers always revalidate, because another version may be deployed."""
         headers = {"ETag": f'"{self.tag}"', "Cache-Control": "no-cache"}
         if any(tag.value == self.tag for tag in request.if_none_match or ()):
             return web.Response(status=304, headers=headers)
@@ -50,13 +50,13 @@ class StaticFile:
 
 def load_static_files() -> dict[str, StaticFile]:
     """By name."""
-    found: dict[str, StaticFile] = {}
-    for one in importlib.resources.files(__package__).joinpath("page").iterdir():
-        kind = _CONTENT_TYPES.get("." + one.name.rpartition(".")[2])
+    static_files: dict[str, StaticFile] = {}
+    for item in importlib.resources.files(__package__).joinpath("page").iterdir():
+        kind = _CONTENT_TYPES.get("." + item.name.rpartition(".")[2])
         if kind is not None:
-            body = one.read_bytes()
-            found[one.name] = StaticFile(body, kind, hashlib.sha256(body).hexdigest()[:16])
-    return found
+            body = item.read_bytes()
+            static_files[item.name] = StaticFile(body, kind, hashlib.sha256(body).hexdigest()[:16])
+    return static_files
 
 
 SESSION_PATH = "/session"
@@ -75,7 +75,7 @@ def make_app(
     *,
     secure: bool = False,
 ) -> web.Application:
-    """`secure`: it is served over TLS."""
+    """`secure`: served over TLS."""
     page = load_static_files()
     app = web.Application(middlewares=[_require_access(allowed, frozenset(f"/{name}" for name in page) | {"/"})])
     app.on_response_prepare.append(http_server.add_security_headers)
@@ -91,7 +91,7 @@ def make_app(
 def _require_access(
     allowed: access_control.AccessPolicy, open_paths: frozenset[str]
 ) -> Callable[..., Awaitable[web.StreamResponse]]:
-    """`open_paths` hold no secret: the page, which asks for the token."""
+    """`open_paths` need no token: the page itself, which asks the user for it."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -111,7 +111,7 @@ def _is_authorized(allowed: access_control.TokenAccess, request: web.Request) ->
     try:
         return allowed.is_authorized(authorization, cookie, access_control.now_s())
     except errors.InvalidInput as error:
-        _log.error("nobody is let in: %s", error)
+        _log.error("dashboard authentication failed: error=%s", error)
         return False
 
 
@@ -139,35 +139,35 @@ def _open_session(allowed: access_control.AccessPolicy, secure: bool) -> Handler
     return open_session
 
 
-def validate_options(chosen: DashboardOptions) -> None:
-    """InvalidInput for flags with which no dashboard can be served, whatever the cluster."""
-    if chosen.dashboard_address:
-        choose_tls(chosen)
-        choose_access(chosen)
+def validate_options(dashboard_options: DashboardOptions) -> None:
+    """InvalidInput for unusable dashboard flags, before a cluster is connected."""
+    if dashboard_options.dashboard_address:
+        choose_tls(dashboard_options)
+        choose_access(dashboard_options)
 
 
-def choose_access(chosen: DashboardOptions) -> access_control.AccessPolicy:
-    """InvalidInput for an address that others can reach, without a token to ask them for."""
-    if chosen.dashboard_token_file:
-        token = access_control.TokenAccess(Path(chosen.dashboard_token_file))
+def choose_access(dashboard_options: DashboardOptions) -> access_control.AccessPolicy:
+    """InvalidInput for an address that other machines can reach, without a token."""
+    if dashboard_options.dashboard_token_file:
+        token = access_control.TokenAccess(Path(dashboard_options.dashboard_token_file))
         token.read()
         return token
-    if is_loopback(chosen.dashboard_address):
+    if is_loopback(dashboard_options.dashboard_address):
         return access_control.LoopbackAccess()
     raise errors.InvalidInput(
-        f"--dashboard-address {chosen.dashboard_address}: others can reach it; expected --dashboard-token-file, "
-        "or a loopback address such as 127.0.0.1:8086"
+        f"--dashboard-address {dashboard_options.dashboard_address}: other machines can reach it; "
+        "expected --dashboard-token-file, or a loopback address such as 127.0.0.1:8086"
     )
 
 
 def is_loopback(address: str) -> bool:
-    """Can nobody but this machine reach it?"""
+    """Is the address reachable from this machine only?"""
     return http_server.is_loopback(address.rpartition(":")[0].strip("[]"))
 
 
-def choose_tls(chosen: DashboardOptions) -> ssl.SSLContext | None:
+def choose_tls(dashboard_options: DashboardOptions) -> ssl.SSLContext | None:
     """InvalidInput if the certificate cannot be used."""
-    certificate, key = chosen.dashboard_tls_cert_file, chosen.dashboard_tls_key_file
+    certificate, key = dashboard_options.dashboard_tls_cert_file, dashboard_options.dashboard_tls_key_file
     if not certificate and not key:
         return None
     if not certificate or not key:
@@ -184,34 +184,38 @@ def choose_tls(chosen: DashboardOptions) -> ssl.SSLContext | None:
 
 @contextlib.asynccontextmanager
 async def serve_dashboard(
-    chosen: DashboardOptions,
+    dashboard_options: DashboardOptions,
     published: StatusPublisher,
     asked: status_routes.ExplainSource,
     allowed: access_control.AccessPolicy | None = None,
 ) -> AsyncIterator[str]:
-    """Give the page's address. `allowed`: who may read it, if not as the flags say. InvalidInput for wrong flags."""
-    tls = choose_tls(chosen)
-    allowed = choose_access(chosen) if allowed is None else allowed
+    """Serve the page and return its URL. `allowed` overrides the access of the flags. InvalidInput for wrong flags."""
+    tls = choose_tls(dashboard_options)
+    allowed = choose_access(dashboard_options) if allowed is None else allowed
     app = make_app(published, asked, allowed, secure=tls is not None)
-    if isinstance(allowed, access_control.TokenAccess) and tls is None and not is_loopback(chosen.dashboard_address):
+    if (
+        isinstance(allowed, access_control.TokenAccess)
+        and tls is None
+        and not is_loopback(dashboard_options.dashboard_address)
+    ):
         _log.warning("the dashboard's token crosses the network in the clear: --dashboard-tls-cert-file encrypts it")
-    async with http_server.serve(chosen.dashboard_address, app, tls) as port:
-        host = chosen.dashboard_address.rpartition(":")[0] or "localhost"
+    async with http_server.serve(dashboard_options.dashboard_address, app, tls) as port:
+        host = dashboard_options.dashboard_address.rpartition(":")[0] or "localhost"
         yield f"{'http' if tls is None else 'https'}://{host}:{port}/"
 
 
 @contextlib.asynccontextmanager
 async def serve_beside_autoscaler(
-    chosen: DashboardOptions, published: StatusPublisher, asked: status_routes.ExplainSource
+    dashboard_options: DashboardOptions, published: StatusPublisher, asked: status_routes.ExplainSource
 ) -> AsyncIterator[None]:
-    """Beside an autoscaler, which goes on without where the address is taken: nodes matter more than a page."""
-    if not chosen.dashboard_address:
+    """Serve next to an autoscaler, which continues without a dashboard if the address is taken."""
+    if not dashboard_options.dashboard_address:
         yield
         return
-    validate_options(chosen)  # wrong flags end the process; an address that is taken does not
+    validate_options(dashboard_options)  # wrong flags end the process; an address in use does not
     async with contextlib.AsyncExitStack() as stack:
         try:
-            place = await stack.enter_async_context(serve_dashboard(chosen, published, asked))
+            place = await stack.enter_async_context(serve_dashboard(dashboard_options, published, asked))
         except errors.InvalidInput as error:
             _log.warning("the dashboard is not served: %s", error)
         else:

@@ -1,4 +1,4 @@
-"""The shapes of the built-in kinds of Kubernetes 1.36, as data: one type on a line, continued where indented.
+"""The types of the built-in kinds of Kubernetes 1.36, as data: one type on a line, continued where indented.
 
 Name = field:type field:type …      a leading `!` makes the struct atomic
 

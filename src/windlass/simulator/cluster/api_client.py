@@ -1,9 +1,9 @@
 """API client of the simulated components: live objects to read, direct writes, and the queue of changes.
 
-What controllers and kubelets write is valid by construction, so it goes straight into the store, past decoding,
-defaulting and field ownership; watchers see no difference but for `managedFields`. Templates pass the server's full
-admission once (`admit`); every pod made from one is a copy of the result. Evictions, and all else that the server must
-decide, go through `request`.
+Writes of controllers and kubelets are valid by construction, so they go directly into the store, without decoding,
+defaulting and field ownership; watchers see no difference except in `managedFields`. Templates pass the server's full
+admission once (`admit`); every pod of a template is a copy of the result. Evictions, and all other requests that the
+server must decide, go through `request`.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ _JSON = {"content-type": "application/json", "user-agent": "kube-controller-mana
 
 
 class ApiRequestError(errors.WindlassError):
-    """The server did not do what the world asked of it."""
+    """The API server refused a request of a simulated component."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -32,38 +32,38 @@ class ApiRequestError(errors.WindlassError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One write, whoever made it."""
+    """One write of any client."""
 
     kind: GroupResource
     key: str
     now: Json | None
-    """None: the object is gone."""
+    """None: the object was deleted."""
     before: Json | None
     """None: the object is new."""
 
     @property
     def obj(self) -> Json:
-        """The object as it is, or as it was last."""
+        """The current or last version of the object."""
         found = self.now if self.now is not None else self.before
         assert found is not None
         return found
 
 
 class ApiClient:
-    """Objects of all watched kinds, parsed and current, and the ways to change them."""
+    """Current parsed objects of all watched kinds, and writes."""
 
     def __init__(self, served: server.Server) -> None:
         self.server = served
         self.changes: deque[Change] = deque()
-        """Writes that the parts have yet to hear of."""
+        """Writes that have not been dispatched to components."""
         self.notify: Callable[[], None] = lambda: None
-        """Called when there is a change to hear of."""
+        """Called when a change is queued."""
         self._core = served.core
         self._objects: dict[GroupResource, dict[str, Json]] = {}
         self._writing: Json | None = None
 
     def watch(self, kind: GroupResource) -> None:
-        """Keep a kind's objects at hand from now on."""
+        """Keep parsed objects of a kind from now on."""
         table = self._core.store.tables[kind]
         self._objects[kind] = {key: stored.decode() for key, stored in table.objects.items()}
         table.watchers.append(lambda event: self._on_event(kind, event))
@@ -82,11 +82,11 @@ class ApiClient:
     # ── Reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def now(self) -> str:
-        """The time, as objects spell it."""
-        return time_formats.format_time_cached(self._core.clock.now_s())
+        """The current time in the format of API objects."""
+        return time_formats.format_time(self._core.clock.now_s())
 
     def list_objects(self, kind: GroupResource) -> dict[str, Json]:
-        """By key, in the order in which they were made."""
+        """Objects by key, in order of creation."""
         return self._objects[kind]
 
     def find(self, kind: GroupResource, key: str) -> Json | None:
@@ -95,7 +95,7 @@ class ApiClient:
     # ── Writing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def create(self, kind: GroupResource, obj: Json) -> Json:
-        """A new object; the server gives it its uid, and its name if it only begins one."""
+        """Create an object; the server sets its uid, and its name from `generateName`."""
         metadata = dict(obj["metadata"])
         if "name" not in metadata:
             metadata["name"] = self._name(kind, metadata["generateName"], metadata.get("namespace", ""))
@@ -117,11 +117,11 @@ class ApiClient:
         return {"kind": resource.kind, "apiVersion": resource.api_version}
 
     def update(self, kind: GroupResource, obj: Json) -> None:
-        """Replace an object that is there."""
+        """Replace an existing object."""
         self._write(kind, api_objects.key_of(obj), obj)
 
     def update_spec(self, kind: GroupResource, obj: Json, **changes: Any) -> None:
-        """Change an object's spec: a new generation."""
+        """Change an object's spec, with a new generation."""
         changed = api_objects.with_part(obj, "spec", **changes)
         self.update(
             kind, api_objects.with_part(changed, "metadata", generation=obj["metadata"].get("generation", 0) + 1)
@@ -135,29 +135,29 @@ class ApiClient:
             self._writing = None
 
     def remove(self, kind: GroupResource, key: str) -> None:
-        """Take an object away at once; nothing happens if it is gone already."""
+        """Remove an object at once, if it exists."""
         table = self._core.store.tables[kind]
         if key in table.objects:
             self._core.store.delete(table, key)
 
     def delete_pod(self, pod: Json) -> None:
-        """Delete a pod as its controller would: it gets its grace where it runs, and goes at once where it does not."""
+        """Delete a pod as its controller would: with its grace period if it runs on a node, otherwise at once."""
         if api_objects.is_deleting(pod):
             return
         if not api_objects.node_of(pod) or api_objects.is_finished(pod):
             self.remove(api_resources.PODS, api_objects.key_of(pod))
             return
         grace_s = pod["spec"].get("terminationGracePeriodSeconds", 30)
-        at = time_formats.format_time_cached(self._core.clock.now_s() + grace_s)
+        at = time_formats.format_time(self._core.clock.now_s() + grace_s)
         self.update(
             api_resources.PODS,
             api_objects.with_part(pod, "metadata", deletionTimestamp=at, deletionGracePeriodSeconds=grace_s),
         )
 
-    # ── Asking the server ────────────────────────────────────────────────────────────────────────────────────────
+    # ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def request(self, method: str, path: str, body: Json | None = None, **query: str) -> Json:
-        """A request like any client's. Refused with the server's code and words."""
+        """A request like any client's. ApiRequestError with the server's code and message."""
         encoded = storage.encode_json(body) if body is not None else b""
         answer = self.server.handle(transport.Request(method, path, tuple(query.items()), _JSON, encoded))
         found: Json = storage.decode_json(answer.body)
@@ -171,11 +171,11 @@ class ApiClient:
         return f"{root}/namespaces/{namespace}/{resource.plural}" if namespace else f"{root}/{resource.plural}"
 
     def post(self, kind: GroupResource, obj: Json) -> Json:
-        """Create an object the long way: decoded, defaulted, admitted, validated."""
+        """Create an object through the API: decoded, defaulted, admitted, validated."""
         return self.request("POST", self.path_of(kind, obj["metadata"].get("namespace", "")), obj)
 
     def admit(self, kind: GroupResource, obj: Json) -> Json:
-        """What the server would make of a new object: a stamp for as many as are wanted."""
+        """A new object as the server would store it: a template for any number of copies."""
         path = self.path_of(kind, obj["metadata"].get("namespace", ""))
         admitted = self.request("POST", path, obj, dryRun="All")
         admitted["metadata"] = {

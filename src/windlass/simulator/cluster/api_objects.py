@@ -55,7 +55,7 @@ def is_finished(pod: Json) -> bool:
 
 
 def is_active(pod: Json) -> bool:
-    """Does the pod count for its controller?"""
+    """Is the pod neither finished nor being deleted?"""
     return not is_deleting(pod) and not is_finished(pod)
 
 
@@ -78,7 +78,7 @@ def is_ready(obj: Json) -> bool:
 
 
 def with_conditions(obj: Json, conditions: Iterable[Json], now: str) -> list[Json]:
-    """The object's conditions with these among them. A transition time moves only with its status."""
+    """The object's conditions with these set. A transition time changes only with the status."""
     found = {condition["type"]: condition for condition in (obj.get("status") or {}).get("conditions") or ()}
     for condition in conditions:
         old = found.get(condition["type"])
@@ -88,7 +88,7 @@ def with_conditions(obj: Json, conditions: Iterable[Json], now: str) -> list[Jso
 
 
 class PodsByNode:
-    """Keys of pods by node, in the order in which they came."""
+    """Keys of pods by node, in insertion order."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, None]] = {}
@@ -110,11 +110,11 @@ class PodsByNode:
 Value = TypeVar("Value")
 
 _MAX_ENTRIES = 256
-"""Parts that are shared at one time are few. Others are each of one Job, or of a pod that was decoded anew."""
+"""Few parts are shared at one time. The others belong to one Job each, or to a pod that was decoded again."""
 
 
 class IdentityCache(Generic[Value]):
-    """Values by the part itself, which is kept with its value, so that its id stays its own."""
+    """Values by the identity of an object, which is kept alive with its value, so that its id is not reused."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, Value]] = {}
@@ -125,6 +125,6 @@ class IdentityCache(Generic[Value]):
 
     def put(self, part: object, value: Value) -> Value:
         if len(self._known) >= _MAX_ENTRIES:
-            self._known.clear()  # nearly all of these are of pods that are gone
+            self._known.clear()  # nearly all of these belong to deleted pods
         self._known[id(part)] = part, value
         return value

@@ -46,7 +46,7 @@ WATCHED = (
     PODS, NODES, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS, BUDGETS, MACHINE_DEPLOYMENTS,
     MACHINE_SETS, MACHINES, PROVISIONING_REQUESTS,
 )  # fmt: skip
-"""Kinds whose changes the parts are told of."""
+"""Kinds whose changes are dispatched to components."""
 
 Json = dict[str, Any]
 
@@ -114,7 +114,7 @@ def _make_crd(
     is_scalable: bool = False,
     scope: str = "Namespaced",
 ) -> Json:
-    """A definition; columns are those that kubectl prints, each with its type and path, before the age."""
+    """A definition; columns of kubectl, each with its type and path, before the age."""
     singular = kind.lower()
     names: Json = {"kind": kind, "listKind": kind + "List", "plural": singular + "s", "singular": singular}
     if short_name:

@@ -21,11 +21,11 @@ _TOLERATED_TAINTS = (
 TOLERATIONS: tuple[Json, ...] = tuple(
     {"key": key, "operator": "Exists", "effect": effect} for key, effect in _TOLERATED_TAINTS
 )
-"""What the controller adds to every daemon pod."""
+"""Tolerations that the controller adds to every daemon pod."""
 
 
 class DaemonSetController:
-    """The DaemonSet controller."""
+    """Creates and deletes daemon pods as nodes come, go and change."""
 
     watched_kinds = (api_resources.DAEMON_SETS, api_resources.NODES, api_resources.PODS)
 
@@ -36,7 +36,7 @@ class DaemonSetController:
         self._seats: dict[tuple[str, str], str] = {}
         """Pod keys by the set's uid and the node's name."""
         self._due: dict[tuple[str, str], None] = {}
-        """Sets and nodes to look at, by key and name."""
+        """Pairs of DaemonSet and node to reconcile, by key and name."""
 
     def on_change(self, change: Change) -> None:
         match change.kind:
@@ -91,7 +91,7 @@ def node_name_affinity(node: str) -> Json:
 
 
 def pinned_node_name(pod: Json) -> str:
-    """The one node that a pod's affinity names, and nothing else; empty for all other pods."""
+    """The one node that a pod's affinity selects by name; empty for all other pods."""
     terms: list[Json] = (node_filters.required_affinity(pod) or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions"):
         return ""
@@ -102,7 +102,7 @@ def pinned_node_name(pod: Json) -> str:
 
 
 def _may_change_eligibility(now: Json | None, before: Json | None) -> bool:
-    """Might another answer come out than for the node as it was?"""
+    """Did the node change in a way that may change its eligibility?"""
     if now is None:
         return False
     if before is None:
@@ -114,11 +114,11 @@ def _may_change_eligibility(now: Json | None, before: Json | None) -> bool:
 
 
 def should_run_on(found: Json, node: Json) -> bool:
-    """Does a DaemonSet want a pod on a node?"""
+    """Is a node eligible for a pod of the DaemonSet?"""
     template = found["spec"]["template"]
     tolerations = [*(template["spec"].get("tolerations") or ()), *TOLERATIONS]
     hard = [taint for taint in node["spec"].get("taints") or () if taint["effect"] in ("NoSchedule", "NoExecute")]
-    # A node that is not ready yet gets its daemons all the same: they may be what makes it ready.
+    # A node that is not ready gets its daemon pods, too: they may be what makes it ready.
     waited_for = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     lasting = [taint for taint in hard if taint["key"] not in waited_for]
     if not all(node_filters.is_tolerated(taint, tolerations) for taint in lasting):

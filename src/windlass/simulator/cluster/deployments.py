@@ -21,7 +21,7 @@ POD_TEMPLATE_HASH = "pod-template-hash"
 
 
 class DeploymentController:
-    """The Deployment controller."""
+    """Keeps one ReplicaSet per template of each Deployment, and rolls out changes."""
 
     watched_kinds = (api_resources.DEPLOYMENTS, api_resources.REPLICA_SETS)
 
@@ -44,9 +44,9 @@ class DeploymentController:
         return bool(due)
 
     def _reconcile(self, found: Json) -> None:
-        sets = [one for one in self._sets.of(found) if not api_objects.is_deleting(one)]
+        sets = [item for item in self._sets.of(found) if not api_objects.is_deleting(item)]
         hash_ = hash_template(found["spec"]["template"])
-        new = next((one for one in sets if one["metadata"]["labels"].get(POD_TEMPLATE_HASH) == hash_), None)
+        new = next((entry for entry in sets if entry["metadata"]["labels"].get(POD_TEMPLATE_HASH) == hash_), None)
         old = [one for one in sets if one is not new and _desired_replicas(one)]
         if new is None:
             first = 0 if old else found["spec"]["replicas"]
@@ -58,7 +58,7 @@ class DeploymentController:
         self._count(found, sets)
 
     def _roll(self, found: Json, new: Json, old: list[Json]) -> None:
-        """One step: raise the new set as far as the surge allows, lower the old ones as far as enough are available."""
+        """One step: scale the new set up within maxSurge, and the old ones down within maxUnavailable."""
         replicas = found["spec"]["replicas"]
         limits = found["spec"]["strategy"].get("rollingUpdate") or {}
         surge = _scale_limit(limits.get("maxSurge", "25%"), replicas, is_rounded_up=True)
@@ -69,18 +69,18 @@ class DeploymentController:
         raised = max(min(replicas + surge - total, replicas - _desired_replicas(new)), 0)
         self._scale(new, min(_desired_replicas(new) + raised, replicas))
         spare = total - (replicas - missing) - (_desired_replicas(new) - _available_replicas(new))
-        for one in old:
-            unhealthy = min(_desired_replicas(one) - _available_replicas(one), max(spare, 0))
-            taken = unhealthy + max(min(spare - unhealthy, _desired_replicas(one) - unhealthy), 0)
+        for item in old:
+            unhealthy = min(_desired_replicas(item) - _available_replicas(item), max(spare, 0))
+            taken = unhealthy + max(min(spare - unhealthy, _desired_replicas(item) - unhealthy), 0)
             spare -= taken
-            self._scale(one, _desired_replicas(one) - taken)
+            self._scale(item, _desired_replicas(item) - taken)
 
     def _scale(self, one: Json, replicas: int) -> None:
         if _desired_replicas(one) != replicas:
             self._api.update_spec(api_resources.REPLICA_SETS, one, replicas=replicas)
 
     def _count(self, found: Json, sets: list[Json]) -> None:
-        total = sum((one.get("status") or {}).get("replicas", 0) for one in sets)
+        total = sum((item.get("status") or {}).get("replicas", 0) for item in sets)
         ready = sum(map(_available_replicas, sets))
         status = {
             "replicas": total,
@@ -139,11 +139,11 @@ def _scale_limit(limit: int | str, replicas: int, *, is_rounded_up: bool) -> int
 
 
 STATUS_LAG_S = 1.0
-"""Statuses are written together, a moment after the pods changed, as a busy controller does it."""
+"""Delay after a change of pods before statuses are written, so that changes are batched."""
 
 
 class ReplicaSetController(PodController):
-    """The ReplicaSet controller."""
+    """Creates and deletes the pods of ReplicaSets."""
 
     def __init__(self, pulse: EventLoop) -> None:
         self._pods = OwnedPods("ReplicaSet")
@@ -181,7 +181,7 @@ class ReplicaSetController(PodController):
 
 
 def deletion_order(pods: list[Json]) -> list[Json]:
-    """Those first that are missed least: without a node, not ready, sharing their node with others, the youngest."""
+    """Deletion order: pods without a node, not ready, with more siblings on their node, the youngest."""
     crowd: dict[str, int] = {}
     for pod in pods:
         crowd[api_objects.node_of(pod)] = crowd.get(api_objects.node_of(pod), 0) + 1
@@ -194,7 +194,7 @@ def deletion_order(pods: list[Json]) -> list[Json]:
 
 
 class StatefulSetController(PodController):
-    """The StatefulSet controller."""
+    """Creates and deletes the pods of StatefulSets in order."""
 
     def __init__(self, pulse: EventLoop) -> None:
         self._pods = OwnedObjects("StatefulSet", api_resources.PODS)
@@ -209,7 +209,7 @@ class StatefulSetController(PodController):
             if pod is None:
                 index = {"statefulset.kubernetes.io/pod-name": name}
                 self._api.create(api_resources.PODS, self._stamps.make_pod(found, name, index))
-            # The next one waits until this one is up; a pod on its way out keeps its name until it is gone.
+            # The next pod waits until this one is ready; a terminating pod keeps its name until it is deleted.
             if is_ordered and (pod is None or not api_objects.is_ready(pod) or api_objects.is_deleting(pod)):
                 break
         self._shrink([pod for name, pod in pods.items() if name not in names], is_ordered)

@@ -1,7 +1,7 @@
-"""Event loop of the simulated cluster: components take turns until nothing is left to do, then virtual time advances.
+"""Event loop of the simulated cluster: components run until nothing is due, then virtual time advances.
 
 Within a step, components first receive all changes in the order of the writes, then sync one after the other, the
-scheduler last. A write by anyone else, such as an autoscaler in the same asyncio loop, wakes the loop.
+scheduler last. A write by another client, such as an autoscaler in the same asyncio loop, wakes the loop.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from windlass.simulator.cluster.api_client import ApiClient, Change
 from windlass.simulator.cluster.api_resources import GroupResource
 
 _TOLERANCE_S = 1e-6
-"""Sums of floating-point delays miss their moment by a hair."""
+"""Tolerance for rounding errors in sums of floating-point delays."""
 
 
 class TimerQueue:
-    """Things to do at moments of the monotonic clock. Nothing is taken off: who is called sees if it still holds."""
+    """Callbacks by monotonic time. Timers are not cancelled: a callback checks whether it still applies."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -30,45 +30,45 @@ class TimerQueue:
         heapq.heappush(self._due, (at_s, self._noted, act))
 
     def next_s(self) -> float:
-        """When the next thing is due; never, if there is none."""
+        """When the next callback is due; infinity if there is none."""
         return self._due[0][0] if self._due else math.inf
 
     def pop_due(self, now_s: float) -> Callable[[], None] | None:
-        """The next thing that is due by now."""
+        """The next callback that is due by now."""
         if self._due and self._due[0][0] <= now_s + _TOLERANCE_S:
             return heapq.heappop(self._due)[2]
         return None
 
 
 class Component(Protocol):
-    """A piece of the world."""
+    """A component of the simulated cluster."""
 
     @property
     def watched_kinds(self) -> tuple[GroupResource, ...]:
-        """Kinds whose changes it wants to be told of."""
+        """Kinds whose changes it receives."""
 
     def on_change(self, change: Change) -> None:
-        """Take note. Nothing is written here."""
+        """Note a change. Nothing is written here."""
 
     def sync(self) -> bool:
-        """Do what has become due; was there anything?"""
+        """Do what is due; True if anything was."""
 
 
 class Livelock(Exception):
-    """The parts keep each other busy without end."""
+    """Components trigger each other without end."""
 
 
 _MAX_TURNS = 5_000_000
 
 
 class EventLoop:
-    """Gives parts their turns, and lets time pass between."""
+    """Runs components, and advances time between steps."""
 
     def __init__(self, api: ApiClient, clock_: clock.VirtualClock) -> None:
         self.api = api
         self.timers = TimerQueue()
         self.turns = 0
-        """Changes heard and things done so far."""
+        """Number of changes and syncs so far."""
         self._clock = clock_
         self._parts: tuple[Component, ...] = ()
         self._listeners: dict[GroupResource, tuple[Component, ...]] = {}
@@ -78,23 +78,23 @@ class EventLoop:
         api.notify = self._wake
 
     def add_components(self, parts: Iterable[Component]) -> None:
-        """Who takes part, in the order of their turns."""
+        """Add components, in the order of their syncs."""
         self._parts = (*self._parts, *parts)
         heard = {kind for part in self._parts for kind in part.watched_kinds}
         self._listeners = {kind: tuple(part for part in self._parts if kind in part.watched_kinds) for kind in heard}
 
     def before_each_step(self, act: Callable[[], None]) -> None:
-        """To be called when time has passed and nobody has heard yet of what happened since."""
+        """Add a callback for the time after an advance and before changes are dispatched."""
         self._before.append(act)
 
     def after_each_step(self, act: Callable[[], None]) -> None:
-        """To be called whenever the world has come to rest at a moment."""
+        """Add a callback for the end of each step."""
         self._after.append(act)
 
     # ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def now_s(self) -> float:
-        """Seconds since the world began."""
+        """Seconds since the start of virtual time."""
         return self._clock.monotonic_s()
 
     def wall_s(self) -> float:
@@ -104,7 +104,7 @@ class EventLoop:
         self.timers.schedule(self.now_s() + delay_s, act)
 
     async def run(self, until_s: float) -> None:
-        """Live until a moment of the monotonic clock."""
+        """Run until a time of the monotonic clock."""
         self.step()
         while self.now_s() < until_s:
             await self._wait(min(self.timers.next_s(), until_s))
@@ -126,20 +126,20 @@ class EventLoop:
         if self._waking is not None and not self._waking.done():
             self._waking.set_result(None)
 
-    # ── Turns ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Steps ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def step(self) -> None:
-        """Do all that is to be done at this moment."""
+        """Run components until nothing is due at this time."""
         for act in self._before:
             act()
         most = self.turns + _MAX_TURNS + 100 * len(self.api.changes)
-        while self._turn():
+        while self._run_components():
             if self.turns > most:
                 raise Livelock(f"after {most} turns at {self.now_s():g} s there is still something to do")
         for act in self._after:
             act()
 
-    def _turn(self) -> bool:
+    def _run_components(self) -> bool:
         is_busy = self._dispatch_changes()
         while (due := self.timers.pop_due(self.now_s())) is not None:
             self.turns += 1
@@ -153,7 +153,7 @@ class EventLoop:
         return is_busy
 
     def _dispatch_changes(self) -> bool:
-        """Tell the parts of all changes, those that the server's own controllers make in turn included."""
+        """Dispatch all changes to components, including those that the server's own controllers make in response."""
         api, changes, listeners = self.api, self.api.changes, self._listeners
         api.server.run_controllers()
         if not changes:

@@ -12,13 +12,13 @@ Json = dict[str, Any]
 
 
 class JobController(PodController):
-    """The Job controller, and the one that removes finished jobs."""
+    """Creates the pods of Jobs, and removes finished Jobs after their TTL."""
 
     def __init__(self, pulse: EventLoop) -> None:
         self._pods = OwnedObjects("Job", api_resources.PODS)
         super().__init__(pulse, api_resources.JOBS, self._pods)
         self._succeeded: dict[str, set[str]] = {}
-        """Uids of pods by uid of their job: one that has done its work counts, though its node took it along."""
+        """Uids of succeeded pods by uid of their Job: they count even if their node was deleted."""
 
     def on_change(self, change: Change) -> None:
         super().on_change(change)
@@ -73,7 +73,7 @@ _VERSION = "autoscaling.x-k8s.io/v1"
 
 
 class ProvisioningJobQueue:
-    """Jobs that wait for an answer to their ProvisioningRequest. One that is refused for good waits for ever."""
+    """Jobs that wait for their ProvisioningRequest. Jobs whose request has failed wait forever."""
 
     watched_kinds: tuple[GroupResource, ...] = (api_resources.PROVISIONING_REQUESTS,)
 
@@ -83,7 +83,7 @@ class ProvisioningJobQueue:
         self._due: list[str] = []
 
     def submit(self, job: Json, provisioning_class: str) -> None:
-        """Ask for room for all pods of a Job at a time."""
+        """Create a ProvisioningRequest for all pods of a Job."""
         name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
         metadata, template = {"name": name, "namespace": namespace}, job["spec"]["template"]
         self._api.post(api_resources.POD_TEMPLATES, {"metadata": metadata, "template": template})
@@ -100,7 +100,7 @@ class ProvisioningJobQueue:
             self._due.append(change.key)
 
     def sync(self) -> bool:
-        """Hand in the Jobs whose capacity was found or ordered."""
+        """Create the Jobs whose capacity was found or provisioned."""
         due, self._due = self._due, []
         for key in dict.fromkeys(due):
             self._api.post(api_resources.JOBS, self._waiting.pop(key))

@@ -1,7 +1,7 @@
 """MachineDeployment and MachineSet controllers.
 
-A MachineDeployment has one MachineSet per template, hands the replicas down and rolls out one machine at a time; a
-MachineSet deletes annotated Machines first.
+A MachineDeployment has one MachineSet per template, sets its replicas and rolls out one machine at a time; a MachineSet
+deletes annotated Machines first.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ FINALIZER = "machine.cluster.x-k8s.io"
 
 
 class MachineSetController:
-    """The MachineSet controller."""
+    """Creates and deletes the Machines of MachineSets."""
 
     watched_kinds = (api_resources.MACHINE_SETS, api_resources.MACHINES)
 
@@ -43,7 +43,7 @@ class MachineSetController:
         return bool(due)
 
     def _reconcile(self, found: Json) -> None:
-        machines = [one for one in self._machines.of(found) if not api_objects.is_deleting(one)]
+        machines = [item for item in self._machines.of(found) if not api_objects.is_deleting(item)]
         surplus = len(machines) - found["spec"]["replicas"]
         for _ in range(-surplus):
             self._api.create(api_resources.MACHINES, _make_machine(found))
@@ -53,7 +53,7 @@ class MachineSetController:
         self._count(found)
 
     def _count(self, found: Json) -> None:
-        machines = [one for one in self._machines.of(found) if not api_objects.is_deleting(one)]
+        machines = [item for item in self._machines.of(found) if not api_objects.is_deleting(item)]
         ready = sum(map(is_running, machines))
         status = {
             "replicas": len(machines),
@@ -72,7 +72,7 @@ def is_running(machine: Json) -> bool:
 
 
 def _deletion_priority(machine: Json) -> tuple[int, str]:
-    """The lowest goes first: marked, then unhealthy, then by name."""
+    """The lowest is deleted first: annotated, then unhealthy, then by name."""
     if DELETE_MACHINE_ANNOTATION in (machine["metadata"].get("annotations") or {}):
         return 0, machine["metadata"]["name"]
     return (2 if is_running(machine) else 1), machine["metadata"]["name"]
@@ -105,7 +105,7 @@ _SURGE = 1
 
 
 class MachineDeploymentController:
-    """The MachineDeployment controller."""
+    """Keeps one MachineSet per template of each MachineDeployment."""
 
     watched_kinds = (api_resources.MACHINE_DEPLOYMENTS, api_resources.MACHINE_SETS)
 
@@ -130,8 +130,12 @@ class MachineDeploymentController:
     def _reconcile(self, found: Json) -> None:
         sets = self._sets.of(found)
         hash_ = hash_template(found["spec"]["template"])
-        new = next((one for one in sets if one["metadata"]["labels"].get(MACHINE_TEMPLATE_HASH) == hash_), None)
-        old = [one for one in sets if one is not new and (_desired_replicas(one) or _status_count(one, "replicas"))]
+        new = next((item for item in sets if item["metadata"]["labels"].get(MACHINE_TEMPLATE_HASH) == hash_), None)
+        old = [
+            entry
+            for entry in sets
+            if entry is not new and (_desired_replicas(entry) or _status_count(entry, "replicas"))
+        ]
         replicas = found["spec"].get("replicas", 1)
         if new is None:
             first = replicas if not old else 0
@@ -143,21 +147,21 @@ class MachineDeploymentController:
         self._report(found, sets, new)
 
     def _roll(self, replicas: int, new: Json, old: list[Json]) -> None:
-        """One more of the new, then one less of the old, as soon as the new one is there."""
+        """One step: one more new Machine, then one less of the old as soon as the new one runs."""
         total = _desired_replicas(new) + sum(map(_desired_replicas, old))
         self._scale(new, min(_desired_replicas(new) + max(replicas + _SURGE - total, 0), replicas))
         spare = total - replicas - (_desired_replicas(new) - _status_count(new, "availableReplicas"))
-        for one in old:
-            taken = min(max(spare, 0), _desired_replicas(one))
+        for item in old:
+            taken = min(max(spare, 0), _desired_replicas(item))
             spare -= taken
-            self._scale(one, _desired_replicas(one) - taken)
+            self._scale(item, _desired_replicas(item) - taken)
 
     def _scale(self, one: Json, replicas: int) -> None:
         if _desired_replicas(one) != replicas:
             self._api.update_spec(api_resources.MACHINE_SETS, one, replicas=replicas)
 
     def _report(self, found: Json, sets: list[Json], new: Json | None) -> None:
-        replicas, ready = (sum(_status_count(one, name) for one in sets) for name in ("replicas", "readyReplicas"))
+        replicas, ready = (sum(_status_count(item, name) for item in sets) for name in ("replicas", "readyReplicas"))
         wanted = found["spec"].get("replicas", 1)
         phase = "Running" if replicas == wanted == ready else ("ScalingUp" if replicas <= wanted else "ScalingDown")
         status = {

@@ -1,4 +1,4 @@
-"""Machine controller and MachineHealthCheck: requests instances, joins them with their nodes, drains before deletion."""
+"""Machine controller and MachineHealthCheck: request instances, link them to nodes, drain nodes before deletion."""
 
 import functools
 import math
@@ -12,11 +12,11 @@ from windlass.simulator.cluster.event_loop import EventLoop
 Json = dict[str, Any]
 
 DRAIN_RETRY_S = 20.0
-"""How long Cluster API waits before it tries again to evict what a budget protects."""
+"""Time after which Cluster API retries an eviction that a budget refused."""
 
 
 class MachineController:
-    """The Machine controller, and a health check where a group has one."""
+    """Reconciles Machines, and deletes unhealthy ones of groups with a MachineHealthCheck."""
 
     watched_kinds = (api_resources.MACHINES, api_resources.NODES, api_resources.PODS, api_resources.BUDGETS)
 
@@ -26,11 +26,11 @@ class MachineController:
         self._by_node: dict[str, str] = {}
         self._pods = PodsByNode()
         self._draining: dict[str, str] = {}
-        """Machines by the node that is being emptied for them."""
+        """Machines by the node that is being drained for them."""
         self._held: dict[str, float] = {}
-        """Since when budgets hold pods on a node that is being emptied."""
+        """By draining node, since when budgets refuse evictions."""
         self.evictions = 0
-        """Pods that were left for Cluster API to evict."""
+        """Number of pods that were left for Cluster API to evict."""
         cloud_.add_listener(self)
 
     # ── The cloud ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -42,7 +42,7 @@ class MachineController:
             self._set_phase(joined, "Deleting" if api_objects.is_deleting(machine) else "Provisioned")
 
     def instance_running(self, instance: cloud.Instance) -> None:
-        """Its node will say so."""
+        """The node reports that itself."""
 
     def instance_unreachable(self, instance: cloud.Instance) -> None:
         after_s = instance.group.remediate_after_s
@@ -60,12 +60,12 @@ class MachineController:
             self._replace(machine)
 
     def _replace(self, machine: Json) -> None:
-        """As a MachineHealthCheck would: its set makes another."""
+        """Delete a Machine as a MachineHealthCheck would; its MachineSet creates another."""
         if not api_objects.is_deleting(machine):
             now = self._api.now()
             self._api.update(api_resources.MACHINES, api_objects.with_part(machine, "metadata", deletionTimestamp=now))
 
-    # ── Hearing ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Changes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_change(self, change: Change) -> None:
         match change.kind:
@@ -98,7 +98,7 @@ class MachineController:
             self._due[self._draining[node]] = None
 
     def _on_budget(self) -> None:
-        """Only now may the answer to another try be another; all tries until now would have been in vain."""
+        """Retry evictions now: a budget's status has changed, so the result may differ."""
         held, self._held = self._held, {}
         for node, since_s in held.items():
             tries = max(math.ceil((self._pulse.now_s() - since_s) / DRAIN_RETRY_S), 1)
@@ -119,7 +119,7 @@ class MachineController:
                 self._join(machine)
         return bool(due)
 
-    # ── Living ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Creation──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _launch(self, key: str, machine: Json) -> None:
         group = self._cloud.groups[machine["metadata"]["labels"][node_groups.DEPLOYMENT_NAME_LABEL]]
@@ -129,7 +129,7 @@ class MachineController:
             self._pulse.call_later(group.remediate_after_s, lambda: self._give_up(key, machine["metadata"]["uid"]))
 
     def _give_up(self, key: str, uid: str) -> None:
-        """Its node has not come by now."""
+        """Delete a Machine whose node has not appeared in time."""
         machine = self._api.find(api_resources.MACHINES, key)
         if machine is not None and machine["metadata"]["uid"] == uid and not machine["status"].get("nodeRef"):
             self._replace(machine)
@@ -143,7 +143,7 @@ class MachineController:
     def _set_phase(self, machine: Json, phase: str, **status: Any) -> None:
         self._api.update(api_resources.MACHINES, api_objects.with_part(machine, "status", phase=phase, **status))
 
-    # ── Going ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Deletion───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _delete(self, key: str, machine: Json) -> None:
         if (machine.get("status") or {}).get("phase") != "Deleting":
@@ -154,18 +154,18 @@ class MachineController:
             self._let_go(name)
             self._cloud.terminate(key)
             if key not in self._cloud.instances:
-                # Vanished, or never asked for.
+                # The instance has vanished, or was never requested.
                 self._api.remove(api_resources.NODES, name)
                 self._api.remove(api_resources.MACHINES, key)
 
     def _drain(self, key: str, node: Json) -> bool:
-        """Empty a node as far as that goes now; is anything left to wait for?"""
+        """Drain a node as far as possible now; True if pods remain."""
         name = node["metadata"]["name"]
         if not node["spec"].get("unschedulable"):
             self._api.update(api_resources.NODES, api_objects.with_part(node, "spec", unschedulable=True))
         left = [pod for pod in self._pods_on(name) if _needs_drain(pod)]
         if not api_objects.is_ready(node):
-            # A kubelet that does not answer ends no pod: nobody waits for it.
+            # An unreachable kubelet ends no pods, so deletion does not wait for it.
             left = [pod for pod in left if not api_objects.is_deleting(pod)]
         is_new = name not in self._draining
         self._draining[name] = key

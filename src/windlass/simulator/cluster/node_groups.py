@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RandomStreams:
-    """Where parts get their generators."""
+    """Source of the components' random generators."""
 
     seed: int
 
@@ -22,7 +22,7 @@ class RandomStreams:
 
 @dataclass(frozen=True, slots=True)
 class DelayDistribution:
-    """How long something takes: log-normal around a median, never less than `least_s`.
+    """Distribution of a duration: log-normal around a median, at least `least_s`.
 
     `spread` is the standard deviation of the logarithm: with 0.5 one in six takes more than 1.65 times the median.
     """
@@ -32,7 +32,7 @@ class DelayDistribution:
     least_s: float = 0.0
 
     def sample(self, generator: random.Random) -> float:
-        """Seconds, to the millisecond."""
+        """A random duration in seconds, rounded to milliseconds."""
         if not self.spread or not self.median_s:
             return max(self.median_s, self.least_s)
         drawn = self.median_s * math.exp(generator.gauss(0.0, self.spread))
@@ -90,19 +90,19 @@ class NodeGroup:
     options: dict[str, str] = field(default_factory=dict)
     """`autoscaling-options-…` annotations of the MachineDeployment, by the rest of their name."""
     boot: DelayDistribution = _BOOT
-    """From asking for a machine to its node."""
+    """From the request for a machine to its node."""
     ready: DelayDistribution = _SETTLE
-    """From the node to its being ready."""
+    """From the node's registration to its readiness."""
     stop: DelayDistribution = _STOP
-    """From the end of the drain to the end of the machine."""
+    """From the end of the drain to the instance's termination."""
     failure_rate: float = 0.0
-    """The share of machines that never become nodes."""
+    """Share of machines that never register a node."""
     unready_rate: float = 0.0
-    """The share of machines whose node never becomes ready."""
+    """Share of machines whose node never becomes ready."""
     lifetime: DelayDistribution | None = None
-    """After which a machine vanishes by itself; None: never."""
+    """Time until a machine vanishes by itself; None: never."""
     remediate_after_s: float | None = None
-    """A MachineHealthCheck deletes machines whose node has been away or not ready for so long; None: none does."""
+    """Timeout of a MachineHealthCheck for missing or unready nodes; None: no MachineHealthCheck."""
 
     def node_labels(self, node_name: str) -> dict[str, str]:
         return {

@@ -47,22 +47,22 @@ class Kubelets:
 
     watched_kinds = (api_resources.PODS, api_resources.NODES)
 
-    def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud, dice: RandomStreams) -> None:
+    def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud, generator: RandomStreams) -> None:
         self._pulse, self._api = pulse, pulse.api
-        self._chance = dice.for_component("kubelets")
+        self._chance = generator.for_component("kubelets")
         self._instances: dict[str, cloud.Instance] = {}
-        """By node name, as long as the machine is there."""
+        """Instances by node name, as long as they exist."""
         self._pods = PodsByNode()
         self._frozen: dict[str, list[Callable[[], None]]] = {}
-        """What a kubelet will do once its machine is back."""
-        self._unsettled: set[str] = set()
+        """Actions to run once the kubelet's machine is reachable again."""
+        self._starting_nodes: set[str] = set()
         self._cloud = cloud_
         cloud_.add_listener(self)
 
     # ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def instance_created(self, instance: cloud.Instance) -> None:
-        """Nothing runs yet."""
+        """No kubelet runs yet."""
 
     def instance_running(self, instance: cloud.Instance) -> None:
         name = instance.name
@@ -78,15 +78,15 @@ class Kubelets:
         if self._cloud.is_starting:
             self._report(name)
         elif not never:
-            self._unsettled.add(name)
-            self._pulse.call_later(instance.group.ready.sample(self._chance), lambda: self._settle(name))
+            self._starting_nodes.add(name)
+            self._pulse.call_later(instance.group.ready.sample(self._chance), lambda: self._become_ready(name))
 
-    def _settle(self, name: str) -> None:
-        self._unsettled.discard(name)
+    def _become_ready(self, name: str) -> None:
+        self._starting_nodes.discard(name)
         self._when_up(name, lambda: self._report(name))
 
     def instance_unreachable(self, instance: cloud.Instance) -> None:
-        """It is silent; the rest is for the node's lifecycle."""
+        """The kubelet is silent; the node lifecycle controller handles the rest."""
 
     def instance_terminated(self, instance: cloud.Instance) -> None:
         self._instances.pop(instance.name, None)
@@ -117,9 +117,9 @@ class Kubelets:
         )
 
     def _report(self, name: str) -> None:
-        """The kubelet says that its node is ready."""
+        """The kubelet reports its node as ready."""
         node = self._api.find(api_resources.NODES, name)
-        if node is not None and name not in self._unsettled and not api_objects.is_ready(node):
+        if node is not None and name not in self._starting_nodes and not api_objects.is_ready(node):
             conditions = api_objects.with_conditions(node, _node_conditions(True, ""), self._api.now())
             self._api.update(api_resources.NODES, api_objects.with_part(node, "status", conditions=conditions))
 
@@ -149,7 +149,7 @@ class Kubelets:
             self._pulse.call_later(stop_s, lambda: self._when_up(node, lambda: self._end(change.key, uid)))
 
     def _when_up(self, node: str, act: Callable[[], None]) -> None:
-        """Now, or once the machine is back; never, if it is gone."""
+        """Act now, or once the machine is reachable again; never if it is terminated."""
         instance = self._instances.get(node)
         if instance is None:
             return
@@ -188,7 +188,7 @@ class Kubelets:
             self._api.remove(api_resources.PODS, key)
 
     def _follow(self, name: str, before: Json, now: Json) -> None:
-        """Pods are as ready as their node."""
+        """Pods are ready if their node is."""
         is_ready = api_objects.is_ready(now)
         if is_ready == api_objects.is_ready(before):
             return
@@ -217,20 +217,20 @@ def _node_conditions(is_ready: bool, now: str) -> list[Json]:
 def _pod_conditions(pod: Json, now: str, *, is_ready: bool) -> list[Json]:
     said = "True" if is_ready else "False"
     conditions: list[Json] = [{"type": "Ready", "status": said}, {"type": "ContainersReady", "status": said}]
-    return api_objects.with_conditions(pod, [{**one, "lastProbeTime": None} for one in conditions], now)
+    return api_objects.with_conditions(pod, [{**item, "lastProbeTime": None} for item in conditions], now)
 
 
 MONITOR_GRACE_S = 50.0
-"""How long a node may be silent before it counts as unknown."""
+"""Time without heartbeats after which a node's status becomes Unknown."""
 
 NODE_REMOVAL_DELAY_S = 10.0
-"""How soon after that a node without a machine is removed."""
+"""Time after that until a node without a machine is deleted."""
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
 class NodeLifecycleController:
-    """Taints by condition, evictions by taint, and the collection of pods whose node is gone."""
+    """Taints nodes by condition, evicts pods by NoExecute taint, and collects pods of deleted nodes."""
 
     watched_kinds = (api_resources.NODES, api_resources.PODS)
 
@@ -243,13 +243,13 @@ class NodeLifecycleController:
     # ── Machines ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def instance_created(self, instance: cloud.Instance) -> None:
-        """There is no node yet."""
+        """The node is not registered yet."""
 
     def instance_running(self, instance: cloud.Instance) -> None:
-        """The kubelet speaks for itself."""
+        """The kubelet reports the status."""
 
     def instance_unreachable(self, instance: cloud.Instance) -> None:
-        self._pulse.call_later(MONITOR_GRACE_S, lambda: self._doubt(instance))
+        self._pulse.call_later(MONITOR_GRACE_S, lambda: self._mark_unknown(instance))
 
     def instance_terminated(self, instance: cloud.Instance) -> None:
         if not instance.is_ended_on_purpose:
@@ -257,7 +257,7 @@ class NodeLifecycleController:
                 MONITOR_GRACE_S + NODE_REMOVAL_DELAY_S, lambda: self._api.remove(api_resources.NODES, instance.name)
             )
 
-    def _doubt(self, instance: cloud.Instance) -> None:
+    def _mark_unknown(self, instance: cloud.Instance) -> None:
         node = self._api.find(api_resources.NODES, instance.name)
         if node is None or instance.state == cloud.UP:
             return
@@ -291,7 +291,7 @@ class NodeLifecycleController:
         return bool(due)
 
     def _taint(self, node: Json) -> None:
-        """The node's taints say what its condition says."""
+        """Set the node's taints according to its Ready condition."""
         ready = api_objects.condition_of(node, "Ready")
         status = ready["status"] if ready else "Unknown"
         key = {"True": "", "False": NOT_READY}.get(status, UNREACHABLE)
@@ -303,16 +303,16 @@ class NodeLifecycleController:
         others = [taint for taint in before if taint not in ours]
         self._api.update(api_resources.NODES, api_objects.with_part(node, "spec", taints=[*others, *wanted]))
         if key:
-            self._send_away(node["metadata"]["name"], {"key": key, "effect": "NoExecute"})
+            self._evict_intolerant(node["metadata"]["name"], {"key": key, "effect": "NoExecute"})
 
-    def _send_away(self, name: str, taint: Json) -> None:
-        """Each pod stays as long as it tolerates the taint."""
+    def _evict_intolerant(self, name: str, taint: Json) -> None:
+        """Evict each pod after its toleration seconds."""
         for key in self._pods.pods_on(name):
             pod = self._api.find(api_resources.PODS, key)
             if pod is None:
                 continue
-            matching = [one for one in node_filters.tolerations_of(pod) if node_filters.is_tolerated(taint, [one])]
-            waits = [one["tolerationSeconds"] for one in matching if "tolerationSeconds" in one]
+            matching = [item for item in node_filters.tolerations_of(pod) if node_filters.is_tolerated(taint, [item])]
+            waits = [entry["tolerationSeconds"] for entry in matching if "tolerationSeconds" in entry]
             if matching and len(waits) < len(matching):
                 continue
             uid = pod["metadata"]["uid"]
@@ -322,5 +322,7 @@ class NodeLifecycleController:
         pod, node = self._api.find(api_resources.PODS, key), self._api.find(api_resources.NODES, name)
         if pod is None or node is None or pod["metadata"]["uid"] != uid or api_objects.is_finished(pod):
             return
-        if any(one["key"] == taint["key"] and one["effect"] == "NoExecute" for one in node["spec"].get("taints") or ()):
+        if any(
+            item["key"] == taint["key"] and item["effect"] == "NoExecute" for item in node["spec"].get("taints") or ()
+        ):
             self._api.delete_pod(pod)

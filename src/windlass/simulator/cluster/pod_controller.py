@@ -1,6 +1,6 @@
 """Base of the workload controllers: owned objects by controller, pods from templates, and a queue of due objects.
 
-An object is due when it changes or one of its pods does, and is reconciled once, however many changes there were.
+An object is due when it changes or one of its pods does, and is reconciled once for any number of changes.
 `PodFactory` passes the first pod of a template through the API server's admission and copies it for all others.
 """
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class OwnedObjects:
-    """Objects of one kind by the uid of their controller, where that is of the kind in question."""
+    """Objects of one kind by the uid of their controller, if that is of the given kind."""
 
     def __init__(self, owner_kind: str, owned: GroupResource) -> None:
         self._owner_kind = owner_kind
@@ -23,7 +23,7 @@ class OwnedObjects:
         self._by_owner: dict[str, dict[str, Json]] = {}
 
     def on_change(self, change: Change) -> str | None:
-        """Take note of a change; the key of the owner that it concerns."""
+        """Note a change; returns the key of the owner."""
         if change.kind != self._owned:
             return None
         owner = api_objects.controller_of(change.obj)
@@ -40,12 +40,12 @@ class OwnedObjects:
         return f"{change.obj['metadata']['namespace']}/{owner['name']}"
 
     def of(self, owner: Json) -> list[Json]:
-        """In the order in which they were made."""
+        """Objects of an owner, in order of creation."""
         return list(self._by_owner.get(owner["metadata"]["uid"], {}).values())
 
 
 class OwnedPods(OwnedObjects):
-    """Pods by the uid of their controller, and of these the ones that count and the ones that are ready."""
+    """Pods by the uid of their controller, with the active and the ready ones."""
 
     def __init__(self, owner_kind: str) -> None:
         super().__init__(owner_kind, api_resources.PODS)
@@ -71,16 +71,16 @@ class OwnedPods(OwnedObjects):
             del self._active[uid], self._ready[uid]
 
     def active(self, owner: Json) -> dict[str, Json]:
-        """Pods that count, by key; those that changed last come last."""
+        """Active pods by key, in order of their last change."""
         return self._active.get(owner["metadata"]["uid"], {})
 
     def ready_count(self, owner: Json) -> int:
-        """How many of these are ready."""
+        """Number of active pods that are ready."""
         return self._ready.get(owner["metadata"]["uid"], 0)
 
 
 class PodFactory:
-    """Stamps by owner and the generation of its template."""
+    """Makes pods: admitted templates by owner and generation."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
@@ -90,7 +90,7 @@ class PodFactory:
         self._known.pop(owner_uid, None)
 
     def make_pod(self, owner: Json, name: str = "", labels: dict[str, str] | None = None) -> Json:
-        """A new pod of the owner's template, not yet created; its name begins like the owner's unless it is given."""
+        """A new pod of the owner's template, not yet created; its name is generated from the owner's unless given."""
         stamp = self._find(owner)
         metadata: Json = {**stamp["metadata"]}
         if name:
@@ -121,7 +121,7 @@ class PodFactory:
 
 
 class PodController:
-    """A controller of one kind. `reconcile` says what becomes of an object that is due."""
+    """Base of a controller of one kind. `reconcile` handles an object that is due."""
 
     def __init__(self, pulse: EventLoop, kind: GroupResource, pods: OwnedObjects) -> None:
         self.watched_kinds = (kind, api_resources.PODS)
@@ -148,5 +148,5 @@ class PodController:
         return bool(due)
 
     def reconcile(self, key: str, found: Json) -> None:
-        """Make it so."""
+        """Bring the object's pods and status to its spec."""
         raise NotImplementedError

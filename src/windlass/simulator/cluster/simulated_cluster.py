@@ -22,11 +22,11 @@ from windlass.simulator.fast_scheduler.scheduler import FastScheduler
 Json = dict[str, Any]
 
 _BOOKMARK_EVERY_S = 21600.0
-"""Watches in the same process are never lost, so nobody need be told often that they are not."""
+"""Interval of bookmarks: in-process watches are never lost, so it can be long."""
 
 
 class SimulatedCluster:
-    """A cluster that breathes. Whoever wants to meet it talks to `transport`, by `clock`."""
+    """The simulated cluster. Clients use its `transport` and its `clock`."""
 
     def __init__(self, clock_: clock.VirtualClock, node_groups: Iterable[node_groups.NodeGroup], seed: int) -> None:
         settings = registry.ServerSettings(
@@ -48,7 +48,7 @@ class SimulatedCluster:
         self.scheduler = FastScheduler(self.event_loop, self.random_streams.for_component("scheduler"))
         self.event_loop.add_components(
             (
-                # Budgets first: whoever evicts afterwards meets a status that knows of this moment.
+                # Budgets first: evictions in the same step meet a current status.
                 DisruptionController(self.event_loop),
                 MachineDeploymentController(self.event_loop),
                 MachineSetController(self.event_loop),
@@ -66,7 +66,7 @@ class SimulatedCluster:
         )
 
     def create(self) -> None:
-        """Make the cluster and its first machines, which are there at once."""
+        """Create the cluster and its first machines, without delays."""
         name = {"name": node_groups.CLUSTER, "namespace": node_groups.NAMESPACE}
         self.api.create(api_resources.CLUSTERS, {"metadata": name, "spec": {}, "status": {"phase": "Provisioned"}})
         for group in self.cloud.groups.values():
@@ -76,6 +76,6 @@ class SimulatedCluster:
         self.event_loop.step()
 
     def start(self) -> None:
-        """From here on machines take their time, and may fail."""
+        """From here on machines have delays and failures."""
         self.event_loop.step()
         self.cloud.is_starting = False

@@ -34,7 +34,7 @@ _EMPTY_CLUSTER = ClusterView()
 
 
 class StaticFilters:
-    """What the unchanging filters say."""
+    """Cached results of the static filters, by shape and node class."""
 
     def __init__(self, seats: NodeTable) -> None:
         self._seats = seats
@@ -43,9 +43,9 @@ class StaticFilters:
         self._era = seats.era
 
     def allows(self, shape: PodShape) -> Mask:
-        """(slots,): may a pod of this shape run there, as far as these filters go?"""
+        """(slots,) bool: True where a pod of this shape passes the static filters."""
         seats = self._seats
-        self._keep_up()
+        self._update()
         mask, read = self._masks.get(shape.number, (np.zeros(0, bool), 0))
         if len(mask) < len(seats.is_present):
             mask = np.concatenate([mask, np.zeros(len(seats.is_present) - len(mask), bool)])
@@ -54,13 +54,13 @@ class StaticFilters:
         self._masks[shape.number] = mask, len(seats.changed)
         return mask
 
-    def _keep_up(self) -> None:
+    def _update(self) -> None:
         if self._era != self._seats.era:
             self._known, self._masks, self._era = {}, {}, self._seats.era
 
     def find_rejection(self, shape: PodShape, slot: int) -> tuple[str, ...]:
-        """Why a pod of this shape may not run there; nothing if it may."""
-        self._keep_up()
+        """Why the node rejects this shape; None if it does not."""
+        self._update()
         if shape.names_nodes:
             return check_static_filters(shape, self._seats.nodes[slot])
         key = (shape.number, int(self._seats.node_classes[slot]))
@@ -70,7 +70,7 @@ class StaticFilters:
         return found
 
     def count_rejections(self, shape: PodShape) -> Counter[str]:
-        """How many nodes refuse for each reason."""
+        """Number of nodes by reason of rejection."""
         reasons: Counter[str] = Counter()
         for slot in np.flatnonzero(self._seats.is_present & ~self.allows(shape)):
             reasons.update(self.find_rejection(shape, int(slot)))
@@ -78,7 +78,7 @@ class StaticFilters:
 
 
 def check_static_filters(shape: PodShape, node: Json) -> tuple[str, ...]:
-    """Why a pod of a shape may not run on a node; nothing if it may."""
+    """Why a node rejects a shape; None if it does not."""
     view = NodeView(node, {})
     for prepare in _STATIC_PLUGINS:
         check = prepare(shape.example, _EMPTY_CLUSTER)
@@ -93,18 +93,18 @@ _PREFERENCES = 2
 
 
 class NodeScores:
-    """Scores nodes for pods. Changes nothing."""
+    """Scores of nodes. Changes no state but caches."""
 
     def __init__(self, seats: NodeTable, tallies: TopologyCounts) -> None:
         self._seats, self._tallies = seats, tallies
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
-        """By shape and sort of node."""
+        """Static scores by shape and node class."""
         self._columns: dict[int, tuple[Ints, int]] = {}
-        """By shape: (slots, preferences), and how many of the seats' changes they know."""
+        """By shape: int (slots, preferences), and the number of node changes that it includes."""
         self._era = seats.era
 
     def score(self, pod: Json, shape: PodShape, slots: Ints) -> dict[str, Ints]:
-        """(slots,) by plugin: weighted scores of nodes that passed the filters."""
+        """Weighted scores by plugin, int (slots,), of nodes that passed the filters."""
         seats = self._seats
         allocatable = seats.allocatable[slots, 1:3]
         preferences = self._preferences(shape)[slots]
@@ -119,12 +119,12 @@ class NodeScores:
             preferred=preferences[:, 1] if shape.has_preferred_nodes else None,
             spread=constraints,
             is_ignored=is_ignored,
-            affinity_weights=self._weigh_company(pod, shape, slots),
+            affinity_weights=self._sum_affinity_weights(pod, shape, slots),
         )
         return scoring.score(facts)
 
     def best(self, pod: Json, shape: PodShape, slots: Ints) -> Ints:
-        """The slots with the highest total, one or more."""
+        """The slots with the highest total score, one or more."""
         if len(slots) == 1:
             return slots
         total: Ints = functools.reduce(operator.add, self.score(pod, shape, slots).values())
@@ -132,7 +132,7 @@ class NodeScores:
         return best
 
     def _preferences(self, shape: PodShape) -> Ints:
-        """(slots, preferences), current."""
+        """(slots, preferences) int, brought up to date."""
         seats = self._seats
         if self._era != seats.era:
             self._known, self._columns, self._era = {}, {}, seats.era
@@ -162,10 +162,13 @@ class NodeScores:
     # ── Topology ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _count_spread(self, shape: PodShape, slots: Ints) -> tuple[list[scoring.SpreadInputs], Mask | None]:
-        """Soft constraints, and which of the nodes lack a key of one of them."""
+        """Soft constraints, and bool (slots,): True where a node lacks a topology key of one."""
         if not shape.soft_spread:
             return [], None
-        keys = {one.key: self._tallies.domains(one.key) for one in shape.soft_spread}
+        keys = {
+            spread_constraint.key: self._tallies.domains(spread_constraint.key)
+            for spread_constraint in shape.soft_spread
+        }
         counted, is_ignored = self._seats.is_present, None
         if pod_topology_spread.has_own_constraints(shape.example):
             for domain, _ in keys.values():
@@ -182,13 +185,13 @@ class NodeScores:
             else:
                 domains = int(np.count_nonzero(np.bincount(scored + 1, minlength=count + 1)))
                 among = counted & self._tallies.included(shape, one)
-                # One more domain in front, for nodes without the key.
+                # Domain −1 (no key) becomes column 0, so counts are shifted by one.
                 by_domain = np.bincount(domain + 1, weights=np.where(among, pods, 0), minlength=count + 1)
                 pods = by_domain.astype(np.int64)[here + 1]
             facts.append(scoring.SpreadInputs(one.max_skew, domains, pods, here >= 0))
         return facts, is_ignored
 
-    def _weigh_company(self, pod: Json, shape: PodShape, slots: Ints) -> Ints | None:
+    def _sum_affinity_weights(self, pod: Json, shape: PodShape, slots: Ints) -> Ints | None:
         weighed = [(term.key, self._tallies.of_terms([term]), weight) for term, weight in shape.preferred_terms]
         weighed += self._tallies.preference_weights(pod)
         if not weighed:

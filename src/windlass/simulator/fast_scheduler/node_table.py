@@ -28,24 +28,24 @@ _MIN_PERCENTAGE = 5
 
 
 def feasible_nodes_to_find(nodes: int) -> int:
-    """After so many feasible nodes a search ends: half of a small cluster, a twentieth of a huge one, 100 at least."""
+    """As kube-scheduler's numFeasibleNodesToFind: half of a small cluster, a twentieth of a huge one, at least 100."""
     percentage = max(50 - nodes // 125, _MIN_PERCENTAGE)
     return min(max(nodes * percentage // 100, _MIN_FEASIBLE_NODES), nodes)
 
 
 @dataclass(slots=True, eq=False)
 class NodeTree:
-    """Slots of nodes by zone."""
+    """Slots of nodes by zone, and their search order."""
 
     _zones: dict[str, dict[int, None]] = field(default_factory=dict)
     _zone_of: dict[int, str] = field(default_factory=dict)
     _order: Ints | None = None
-    """(nodes,): slots in search order; None: nodes came or went since."""
+    """(nodes,) int: slots in search order; None after nodes were added or removed."""
     _start: int = 0
-    """Where the next search begins."""
+    """Index in the search order at which the next search starts."""
 
     def add(self, slot: int, labels: Mapping[str, str]) -> None:
-        """A node, new or with other labels."""
+        """Add a node, or move it if its zone changed."""
         zone = f"{labels.get(_REGION, '')}/{labels.get(_ZONE, '')}"
         if self._zone_of.get(slot) == zone:
             return
@@ -62,7 +62,7 @@ class NodeTree:
         self._order = None
 
     def search(self, fits: Mask) -> Ints:
-        """(found,): slots where a pod fits, all of them or as many as are enough."""
+        """(feasible,) int: slots where a pod fits, up to `feasible_nodes_to_find`."""
         nodes = len(self._zone_of)
         found = np.flatnonzero(fits)
         enough = feasible_nodes_to_find(nodes)
@@ -76,7 +76,7 @@ class NodeTree:
 
     def _in_order(self) -> Ints:
         if self._order is None:
-            # (zones, longest): a row per zone, padded; read by columns.
+            # (zones, longest): one row per zone, padded with −1; reading by columns takes zones in turn.
             rows = [np.fromiter(slots, np.int64, len(slots)) for slots in self._zones.values()]
             table = np.full((len(rows), max(len(row) for row in rows)), -1, np.int64)
             for row, slots in zip(table, rows, strict=True):
@@ -96,7 +96,7 @@ _HOSTNAME = "kubernetes.io/hostname"
 _INITIAL_SLOTS = 64
 
 _MIN_CHANGES_KEPT = 1000
-"""So many changes are never worth forgetting."""
+"""Length of the change list below which it is not compacted."""
 
 
 @dataclass(slots=True)
@@ -112,42 +112,42 @@ class PlacedPod:
 
 @dataclass(slots=True, eq=False)
 class NodeTable:
-    """All nodes and the pods on them. A slot is a row of the arrays; slots of nodes that went are used again."""
+    """All nodes and the pods on them. A slot is a row of the arrays; slots of removed nodes are reused."""
 
     columns: dict[str, int] = field(default_factory=lambda: {PODS: 0, "cpu": 1, "memory": 2})
     slots: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     nodes: list[Json] = field(default_factory=list)
     pods: list[dict[str, PlacedPod]] = field(default_factory=list)
-    """By slot, then by key."""
+    """Pods by slot, then by key."""
     placed_pods: dict[str, PlacedPod] = field(default_factory=dict)
     is_present: Mask = field(default_factory=lambda: np.zeros(_INITIAL_SLOTS, bool))
-    """(slots,): is there a node?"""
+    """(slots,) bool: True where the slot has a node."""
     allocatable: Ints = field(default_factory=lambda: np.zeros((_INITIAL_SLOTS, 3), np.int64))
-    """(slots, resources): allocatable."""
+    """(slots, resources) int: allocatable."""
     free: Ints = field(default_factory=lambda: np.zeros((_INITIAL_SLOTS, 3), np.int64))
-    """(slots, resources): what is left of it."""
+    """(slots, resources) int: allocatable less requests."""
     nonzero: Ints = field(default_factory=lambda: np.zeros((_INITIAL_SLOTS, 2), np.int64))
-    """(slots, 2): CPU and memory that pods take in the eyes of scores: containers that request none take a default."""
+    """(slots, 2) int: CPU and memory for scores, with a default for containers that request none."""
     node_classes: Ints = field(default_factory=lambda: np.zeros(_INITIAL_SLOTS, np.int64))
-    """(slots,): the number of the node's sort: nodes alike but for their name."""
+    """(slots,) int: the node's class; nodes of a class differ by name only."""
     class_examples: list[Json] = field(default_factory=list)
-    """A node of each sort."""
+    """An example node of each class."""
     requested_by_priority: dict[int, Ints] = field(default_factory=dict)
-    """By priority, (slots, resources): what pods of that priority take."""
+    """By priority, int (slots, resources): requests of pods of that priority."""
     changed: list[int] = field(default_factory=list)
-    """Slots whose node came, went or changed, in order, for those who keep verdicts."""
+    """Slots whose node was added, removed or changed, in order, for caches of verdicts."""
     era: int = 0
-    """How often sorts were numbered anew. What was kept of sorts, and of changes, is void in the next era."""
+    """Incremented when node classes are renumbered. Caches by class, and positions in `changes`, are void then."""
     tree: NodeTree = field(default_factory=NodeTree)
-    """The order in which they are searched."""
+    """The search order of nodes."""
     _sorts: dict[bytes, int] = field(default_factory=dict)
     _spare: list[int] = field(default_factory=list)
 
     # ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def put_node(self, node: Json) -> bool:
-        """A node, new or changed; does that matter to anyone who looks for a place?"""
+        """Add or update a node; True if that may make pending pods schedulable."""
         if len(self.changed) > 4 * len(self.slots) + _MIN_CHANGES_KEPT:
             self._begin_era()
         name = node["metadata"]["name"]
@@ -185,7 +185,7 @@ class NodeTable:
         self._spare.append(slot)
 
     def _begin_era(self) -> None:
-        """Forget sorts that no node is of any more (taints carry times), and what made the slots what they are."""
+        """Drop unused node classes (taints have times, so classes accumulate) and the list of changes."""
         used = np.unique(self.node_classes[list(self.slots.values())])
         numbers = np.zeros(len(self.class_examples), np.int64)
         numbers[used] = np.arange(len(used))
@@ -210,7 +210,7 @@ class NodeTable:
         return slot
 
     def _grow(self, slots: int, columns: int) -> None:
-        """Room for as many slots and resources."""
+        """Enlarge the arrays for that many slots and resources."""
         rows = max(len(self.is_present), _INITIAL_SLOTS)
         while rows < slots:
             rows *= 2
@@ -238,7 +238,7 @@ class NodeTable:
     # ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def vector(self, amounts: resource_requests.ResourceList) -> Ints:
-        """(resources,): amounts by column. New resources get one."""
+        """(resources,) int: amounts by column. New resources get a new column."""
         for name in amounts:
             if name not in self.columns:
                 self.columns[name] = len(self.columns)
@@ -249,7 +249,7 @@ class NodeTable:
         return found
 
     def request_vector(self, shape: PodShape) -> Ints:
-        """(resources,): what a pod of this shape takes, its own place among the pods included."""
+        """(resources,) int: requests of a pod of this shape, including 1 of the resource `pods`."""
         if len(shape.request_vector) < len(self.columns):
             shape.request_vector = self.vector({**shape.amounts, PODS: 1})
             if len(shape.request_vector) < len(self.columns):
@@ -257,7 +257,7 @@ class NodeTable:
         return shape.request_vector
 
     def place(self, key: str, pod: Json, shape: PodShape, node_name: str) -> PlacedPod | None:
-        """Put a pod on a node; None if there is no such node."""
+        """Assign a pod to a node; None if there is no such node."""
         slot = self.slots.get(node_name)
         if slot is None:
             return None
@@ -268,7 +268,7 @@ class NodeTable:
         return seat
 
     def remove_pod(self, key: str) -> PlacedPod | None:
-        """Take a pod off its node; None if it sits nowhere."""
+        """Remove a pod from its node; None if it is not assigned."""
         seat = self.placed_pods.pop(key, None)
         if seat is not None:
             del self.pods[seat.slot][key]

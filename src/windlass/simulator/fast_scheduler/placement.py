@@ -33,7 +33,7 @@ NO_SLOT = -1
 
 @dataclass(slots=True, eq=False)
 class Nomination:
-    """A place that a pod has been promised and does not have yet."""
+    """A pod nominated to a node, on which it does not run yet."""
 
     slot: int
     shape: PodShape
@@ -41,26 +41,26 @@ class Nomination:
 
 @dataclass(slots=True, eq=False)
 class Placer:
-    """Finds nodes. Changes nothing."""
+    """Finds nodes for pods. Changes nothing."""
 
     node_table: NodeTable
     static_filters: StaticFilters
     topology_counts: TopologyCounts
     scores: NodeScores
     generator: random.Random
-    """Chooses among nodes with the same score."""
+    """Random choice among nodes with the same score."""
     nominations: dict[str, Nomination] = field(default_factory=dict)
-    """By the key of the pod that preempted others."""
+    """Nominations by key of the preemptor."""
 
     def find_node(self, pod: Json, shape: PodShape, pinned: str = "") -> int:
-        """The slot for a pod, or `NOWHERE`."""
+        """The best slot for a pod, or `NOWHERE`."""
         fits = self._fitting(pod, shape)
         if pinned:
             slot = self.node_table.slots.get(pinned, NO_SLOT)
             return slot if slot != NO_SLOT and fits[slot] else NO_SLOT
         if shape.ports:
-            for one in np.flatnonzero(fits).tolist():
-                fits[one] = not self._is_port_taken(shape, one)
+            for item in np.flatnonzero(fits).tolist():
+                fits[item] = not self._is_port_taken(shape, item)
         promise = self.nominations.get(_key_of(pod))
         if promise is not None and fits[promise.slot]:
             return promise.slot
@@ -72,7 +72,7 @@ class Placer:
         return int(best[self.generator.randrange(len(best))] if len(best) > 1 else best[0])
 
     def find_pinned_node(self, pod: Json, shape: PodShape, pinned: str) -> int:
-        """The same for a pod that may go to one node only."""
+        """As `find_node`, for a pod that may run on one node only."""
         slot = self.node_table.slots.get(pinned, NO_SLOT)
         if slot == NO_SLOT or not shape.is_plain or self.nominations or shape.ports:
             return self.find_node(pod, shape, pinned)
@@ -80,28 +80,30 @@ class Placer:
         is_room = bool((self.node_table.free[slot] >= wanted)[wanted > 0].all())
         return (
             slot
-            if is_room and not self.static_filters.find_rejection(shape, slot) and self._is_welcome(pod)[slot]
+            if is_room
+            and not self.static_filters.find_rejection(shape, slot)
+            and self._satisfies_existing_anti_affinity(pod)[slot]
             else NO_SLOT
         )
 
     def _fitting(self, pod: Json, shape: PodShape) -> Mask:
-        """(slots,): where every filter says yes."""
+        """(slots,) bool: True where the pod passes all filters."""
         wanted = self.node_table.request_vector(shape)
         asked = np.flatnonzero(wanted)
-        free = self._free_beside_promised(pod, shape)
+        free = self._free_without_nominated(pod, shape)
         fits: Mask = self.node_table.is_present & self.static_filters.allows(shape)
         for column in asked:
             fits &= free[:, column] >= wanted[column]
         if shape.spread:
             fits &= self._is_spread(shape)
         if shape.affinity_terms:
-            fits &= self._is_together(shape)
+            fits &= self._satisfies_affinity(shape)
         for term in shape.anti_affinity_terms:
             fits &= ~self._same_domain(term.key, self.topology_counts.of_terms([term]))
-        return fits & self._is_welcome(pod)
+        return fits & self._satisfies_existing_anti_affinity(pod)
 
-    def _free_beside_promised(self, pod: Json, shape: PodShape) -> Ints:
-        """What is free once those have come who were promised a place and are no less important."""
+    def _free_without_nominated(self, pod: Json, shape: PodShape) -> Ints:
+        """(slots, resources) int: free resources less those of nominated pods of at least this priority."""
         if not self.nominations:
             return self.node_table.free
         own = _key_of(pod)
@@ -124,7 +126,7 @@ class Placer:
     # ── Topology ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _is_spread(self, shape: PodShape) -> Mask:
-        """(slots,): would no constraint be more uneven than allowed?"""
+        """(slots,) bool: True where no hard spread constraint is violated."""
         fits: Mask = np.ones(len(self.node_table.is_present), bool)
         has_keys = self.node_table.is_present.copy()
         for constraint in shape.spread:
@@ -145,8 +147,8 @@ class Placer:
         even: Mask = (domain >= 0) & (numbers[domain] + itself - fewest <= constraint.max_skew)
         return even
 
-    def _is_together(self, shape: PodShape) -> Mask:
-        """(slots,): are those there whom the pod wants near? The first of a group may go anywhere with the keys."""
+    def _satisfies_affinity(self, shape: PodShape) -> Mask:
+        """(slots,) bool: True where required affinity holds. The first pod of a group may run anywhere."""
         wanted = self.topology_counts.of_terms(shape.affinity_terms)
         fits: Mask = self.node_table.is_present.copy()
         keyed: Mask = self.node_table.is_present.copy()
@@ -161,20 +163,20 @@ class Placer:
         return fits & keyed
 
     def _same_domain(self, key: str, pods: Ints) -> Mask:
-        """(slots,): is one of these pods in the node's domain?"""
+        """(slots,) bool: True where the node's domain has one of these pods."""
         return self.topology_counts.sum_by_domain(key, pods) > 0
 
-    def _is_welcome(self, pod: Json) -> Mask:
-        """(slots,): does nobody there want such a pod away?"""
+    def _satisfies_existing_anti_affinity(self, pod: Json) -> Mask:
+        """(slots,) bool: True where no pod in the domain has anti-affinity to the pod."""
         fits: Mask = np.ones(len(self.node_table.is_present), bool)
         for key, pods in self.topology_counts.anti_affinity_counts(pod):
             fits &= ~self._same_domain(key, pods)
         return fits
 
-    # ── Words ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Messages───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def explain(self, pod: Json, shape: PodShape) -> str:
-        """Why there is no place, in the scheduler's words."""
+        """kube-scheduler's FitError message."""
         here = self.node_table.is_present
         total = int(here.sum())
         if not total:
@@ -214,43 +216,43 @@ def _key_of(pod: Json) -> str:
 _ANTI_AFFINITY_REASON = "node(s) didn't match pod anti-affinity rules"
 
 _MAX_CANDIDATES = 100
-"""Of the nodes where room could be made, so many are looked at, as upstream does in a large cluster."""
+"""Preemption candidates that are evaluated, as upstream does in a large cluster."""
 
 
 def preempt(
-    api: ApiClient, placing: Placer, pod: Json, shape: PodShape
+    api: ApiClient, placer: Placer, pod: Json, shape: PodShape
 ) -> scheduling_cycle.Placement | scheduling_cycle.SchedulingFailure | None:
-    """What the plain scheduler does about a pod that fits nowhere; None if preemption is out of the question."""
+    """Preemption for a pod that fits nowhere, by the reference scheduler; None if it cannot help."""
     if pod["spec"].get("preemptionPolicy") == "Never":
         return None
-    slots = np.flatnonzero(preemption_candidates(placing, shape))
+    slots = np.flatnonzero(preemption_candidates(placer, shape))
     if not len(slots):
         return None
-    if shape.is_plain and not placing.topology_counts.anti_affinity_counts(pod):
+    if shape.is_plain and not placer.topology_counts.anti_affinity_counts(pod):
         slots = slots[:_MAX_CANDIDATES]
     else:
-        # Spreading and affinity count pods everywhere.
-        slots = np.flatnonzero(placing.node_table.is_present)
-    return scheduling_cycle.schedule(make_cluster_view(api, placing, [int(slot) for slot in slots], pod), pod)
+        # Spread and affinity count pods on all nodes.
+        slots = np.flatnonzero(placer.node_table.is_present)
+    return scheduling_cycle.schedule(make_cluster_view(api, placer, [int(slot) for slot in slots], pod), pod)
 
 
-def preemption_candidates(placing: Placer, shape: PodShape) -> Mask:
-    """(slots,): would the pod fit if all less important pods were gone?"""
-    seats = placing.node_table
+def preemption_candidates(placer: Placer, shape: PodShape) -> Mask:
+    """(slots,) bool: True where the pod fits without the pods of lower priority."""
+    seats = placer.node_table
     lower = [held for priority, held in seats.requested_by_priority.items() if priority < shape.priority]
     if not lower:
         return np.zeros(len(seats.is_present), bool)
     wanted, reclaimed = seats.request_vector(shape), np.sum(lower, axis=0)
-    fits: Mask = seats.is_present & placing.static_filters.allows(shape) & (reclaimed[:, 0] > 0)
+    fits: Mask = seats.is_present & placer.static_filters.allows(shape) & (reclaimed[:, 0] > 0)
     for column in np.flatnonzero(wanted):
         fits &= seats.free[:, column] + reclaimed[:, column] >= wanted[column]
     return fits
 
 
-def make_cluster_view(api: ApiClient, placing: Placer, slots: list[int], pod: Json) -> ClusterView:
-    """These nodes and the pods on them, for the plain scheduler."""
+def make_cluster_view(api: ApiClient, placer: Placer, slots: list[int], pod: Json) -> ClusterView:
+    """A view of these nodes and their pods, for the reference scheduler."""
     made = ClusterView()
-    seats, pods = placing.node_table, api.list_objects(api_resources.PODS)
+    seats, pods = placer.node_table, api.list_objects(api_resources.PODS)
     for slot in slots:
         has = {name: int(seats.allocatable[slot, column]) for name, column in seats.columns.items()}
         seated = {
@@ -262,7 +264,7 @@ def make_cluster_view(api: ApiClient, placing: Placer, slots: list[int], pod: Js
     for budget in api.list_objects(api_resources.BUDGETS).values():
         made.put(budget)
     own = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-    for key in placing.nominations:
+    for key in placer.nominations:
         if key != own and key in pods:
             made.waiting[key] = pods[key]
     return made

@@ -1,4 +1,4 @@
-"""Pod shapes: pods that no filter and no score can tell apart, but for their labels, share one shape."""
+"""Pod shapes: pods that are equal for all filters and scores, except for their labels, share one shape."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,15 +27,15 @@ _SCHEDULING_FIELDS = (
     "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priority", "preemptionPolicy",
     "containers", "initContainers", "overhead", "resources", "hostNetwork", "hostUsers", "volumes", "nodeName",
 )  # fmt: skip
-"""What filters and scores see of a spec."""
+"""Fields of a pod spec that filters and scores read."""
 
 FindSelector = Callable[[Json], Json | None]
-"""Which pods the default spread constraints of a pod count; None: it has no such constraints."""
+"""The selector of a pod's default spread constraints; None: it has no such constraints."""
 
 
 @dataclass(slots=True, eq=False)
 class PodShape:
-    """All that filters and scores see of a pod but its labels; `example` is the first pod seen."""
+    """All inputs of filters and scores of a pod except its labels; `example` is the first pod of the shape."""
 
     example: Json
     amounts: resource_requests.ResourceList
@@ -47,41 +47,41 @@ class PodShape:
     preferred_terms: list[tuple[inter_pod_affinity.AffinityTerm, int]]
     """Preferred affinity to other pods, and weights; negative: anti-affinity."""
     scored_terms: list[tuple[inter_pod_affinity.AffinityTerm, int]]
-    """Terms by which such a pod, once it runs, draws others or keeps them away."""
+    """Terms of such a pod that score other pods once it runs."""
     has_preferred_nodes: bool
     nonzero_pending: npt.NDArray[np.int64]
-    """(2,): CPU and memory as scores count them while it waits: containers that request none count with a default."""
+    """(2,) int: CPU and memory for scores while pending, with a default for containers that request none."""
     nonzero_assigned: npt.NDArray[np.int64]
-    """(2,): the same once it runs."""
+    """(2,) int: the same once assigned."""
     ports: list[node_resources_fit.HostPort]
     names_nodes: bool
-    """May the verdict differ between nodes that differ by their name only?"""
+    """Can the verdict differ between nodes that differ by name only?"""
     number: int = 0
     request_vector: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    """(resources,): what the pod asks for, by column."""
+    """(resources,) int: requests by column."""
 
     @property
     def is_plain(self) -> bool:
-        """Do other pods matter only by what they take?"""
+        """Does the verdict depend on other pods by their requests only?"""
         return not (self.spread or self.affinity_terms or self.anti_affinity_terms)
 
 
 @dataclass(frozen=True, slots=True)
 class ShapedPod:
-    """A pod as the loop sees it."""
+    """A pod with its shape."""
 
     shape: PodShape
     pinned: str
-    """The only node it may go to, as daemon pods have it; empty: any."""
+    """The only node that its affinity selects, as for daemon pods; empty: any."""
 
 
 def no_selector(pod: Json) -> Json | None:
-    """For shapes that are not scored."""
+    """No default spread constraints, for shapes that are not scored."""
     return None
 
 
 class PodShapes:
-    """Shapes by what they are made of."""
+    """Shapes by key, interned."""
 
     def __init__(self, find_selector: FindSelector = no_selector) -> None:
         self._find_selector = find_selector
@@ -90,19 +90,19 @@ class PodShapes:
 
     def shape_pod(self, pod: Json) -> ShapedPod:
         spec = pod["spec"]
-        # Pods of one owner share their spec until they are bound.
-        seen = self._by_spec.get(spec)
-        if seen is None:
-            seen = self._intern(pod)
-            if not seen.pinned:
-                self._by_spec.put(spec, seen)
-        return seen
+        # Pods of one owner share their spec object until they are bound.
+        shaped_pod = self._by_spec.get(spec)
+        if shaped_pod is None:
+            shaped_pod = self._intern(pod)
+            if not shaped_pod.pinned:
+                self._by_spec.put(spec, shaped_pod)
+        return shaped_pod
 
     def _intern(self, pod: Json) -> ShapedPod:
         pinned = daemon_sets.pinned_node_name(pod)
         if pinned:
             pod = {**pod, "spec": {**pod["spec"], "affinity": _without_node_affinity(pod["spec"]["affinity"])}}
-        # A pinned pod is not scored.
+        # A pinned pod is not scored, so its shape needs no selector.
         selector = None if pinned or pod_topology_spread.has_own_constraints(pod) else self._find_selector(pod)
         key = _key_of(pod, selector)
         shape = self._by_key.get(key)
@@ -126,7 +126,7 @@ def _key_of(pod: Json, selector: Json | None) -> bytes:
 
 
 def _own_labels(pod: Json) -> Json | None:
-    """Whether a pod counts for its own constraints depends on its labels."""
+    """Labels that the pod's own constraints read: they decide whether it counts for them."""
     spec = pod["spec"]
     if not spec.get("topologySpreadConstraints") and not (spec.get("affinity") or {}).get("podAffinity"):
         return None
@@ -161,7 +161,7 @@ def _cpu_and_memory(amounts: resource_requests.ResourceList) -> npt.NDArray[np.i
 
 
 def is_schedulable_pending(pod: Json) -> bool:
-    """Is it the loop's to place?"""
+    """Is the pod pending and to be placed by this scheduler?"""
     return (
         not pod["spec"].get("nodeName")
         and "deletionTimestamp" not in pod["metadata"]

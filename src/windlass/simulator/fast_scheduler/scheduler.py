@@ -25,11 +25,11 @@ _PREEMPTED_CONDITION: Json = {
 }
 _SELECTING_OWNERS = {"ReplicaSet": api_resources.REPLICA_SETS, "StatefulSet": api_resources.STATEFUL_SETS}
 QueueKey = tuple[int, str]
-"""A shape's number and the node that the pod is pinned to, if it is."""
+"""A shape's number, and the node that the pod is pinned to, or none."""
 
 
 class FastScheduler:
-    """kube-scheduler's loop. Pods of one shape wait in one line: where the first does not fit, the others do not."""
+    """kube-scheduler's loop. Pods of one shape share a queue: if the first does not fit, the others do not."""
 
     watched_kinds = (api_resources.PODS, api_resources.NODES)
 
@@ -41,15 +41,15 @@ class FastScheduler:
         scores = NodeScores(self.node_table, self._tallies)
         self._placing = Placer(self.node_table, StaticFilters(self.node_table), self._tallies, scores, chance)
         self._waiting: dict[QueueKey, dict[str, int]] = {}
-        """Lines of pods by shape: keys, and when each came."""
+        """Queues of pods by shape: keys and arrival times."""
         self._shaped_pods: dict[str, ShapedPod] = {}
         self._unmarked: dict[str, None] = {}
-        """Waiting pods that have not been told why."""
+        """Pending pods without a PodScheduled condition."""
         self._ready: dict[QueueKey, None] = {}
-        """Lines that are worth a look."""
+        """Queues to retry."""
         self._came = 0
 
-    # ── Hearing ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Changes─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_change(self, change: Change) -> None:
         if change.kind == api_resources.NODES:
@@ -59,7 +59,7 @@ class FastScheduler:
         if pod is None or api_objects.is_finished(pod):
             self._forget(change.key)
         elif node := api_objects.node_of(pod):
-            self._react_to_seated(change.key, pod, node)
+            self._react_to_assigned_pod(change.key, pod, node)
         elif pod_shapes.is_schedulable_pending(pod):
             self._queue(change.key, pod)
         else:
@@ -78,7 +78,7 @@ class FastScheduler:
         elif self.node_table.put_node(change.now):
             self._requeue(change.key)
 
-    def _react_to_seated(self, key: str, pod: Json, node: str) -> None:
+    def _react_to_assigned_pod(self, key: str, pod: Json, node: str) -> None:
         seat = self.node_table.placed_pods.get(key)
         if seat is None:
             self._drop_waiting(key)
@@ -89,9 +89,9 @@ class FastScheduler:
     def _queue(self, key: str, pod: Json) -> None:
         if key in self._shaped_pods:
             return
-        seen = self._shaped_pods[key] = self._shapes.shape_pod(pod)
+        shaped_pod = self._shaped_pods[key] = self._shapes.shape_pod(pod)
         self._came += 1
-        group = (seen.shape.number, seen.pinned)
+        group = (shaped_pod.shape.number, shaped_pod.pinned)
         self._waiting.setdefault(group, {})[key] = self._came
         self._unmarked[key] = None
         self._ready[group] = None
@@ -102,10 +102,10 @@ class FastScheduler:
             self._requeue()
 
     def _drop_waiting(self, key: str) -> None:
-        seen = self._shaped_pods.pop(key, None)
-        if seen is None:
+        shaped_pod = self._shaped_pods.pop(key, None)
+        if shaped_pod is None:
             return
-        group = (seen.shape.number, seen.pinned)
+        group = (shaped_pod.shape.number, shaped_pod.pinned)
         line = self._waiting[group]
         line.pop(key, None)
         if not line:
@@ -115,11 +115,11 @@ class FastScheduler:
             self._requeue()
 
     def _requeue(self, node: str = "") -> None:
-        """Something changed that may let waiting pods in; those pinned elsewhere need not look."""
+        """Retry pending pods after a change, except those pinned to another node."""
         self._ready.update((group, None) for group in self._waiting if not node or group[1] in ("", node))
 
-    def _place(self, key: str, pod: Json, seen: ShapedPod, node: str) -> PlacedPod | None:
-        seat = self.node_table.place(key, pod, seen.shape, node)
+    def _place(self, key: str, pod: Json, shaped_pod: ShapedPod, node: str) -> PlacedPod | None:
+        seat = self.node_table.place(key, pod, shaped_pod.shape, node)
         if seat is not None:
             self._tallies.add_pod(seat)
         return seat
@@ -131,15 +131,15 @@ class FastScheduler:
         return seat is not None
 
     def _find_selector(self, pod: Json) -> Json | None:
-        """Which pods the default spread constraints count. The world has no Services."""
+        """The selector of the default spread constraints. The simulated cluster has no Services."""
         owner = pod_topology_spread.owner_of(pod)
         kind = _SELECTING_OWNERS.get(owner[0]) if owner else None
         return pod_topology_spread.default_selector(pod, self._api.find(kind, owner[1]), ()) if owner and kind else None
 
-    # ── Placing ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Scheduling─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def sync(self) -> bool:
-        """The most important first, then who has waited longest."""
+        """Schedule pending pods by priority, then by waiting time."""
         if not self._ready:
             return False
         ready, self._ready = self._ready, {}
@@ -152,28 +152,28 @@ class FastScheduler:
         return True
 
     def _head(self, group: QueueKey, after: int) -> tuple[int, int, str, QueueKey] | None:
-        """The first in line that came after another."""
+        """The first pod in a queue after another."""
         for key, came in self._waiting.get(group, {}).items():
             if came > after:
                 return -self._shaped_pods[key].shape.priority, came, key, group
         return None
 
     def _try(self, key: str, group: QueueKey) -> bool:
-        """Place a pod; is it worth trying the next in its line?"""
+        """Try to place a pod; True if the next in its queue should be tried."""
         pod = self._api.find(api_resources.PODS, key)
         if pod is None:
             return True
-        seen = self._shaped_pods[key]
-        find = self._placing.find_pinned_node if seen.pinned else self._placing.find_node
-        slot = find(pod, seen.shape, seen.pinned)
+        shaped_pod = self._shaped_pods[key]
+        find = self._placing.find_pinned_node if shaped_pod.pinned else self._placing.find_node
+        slot = find(pod, shaped_pod.shape, shaped_pod.pinned)
         if slot != NO_SLOT:
-            self._bind(key, pod, seen, self.node_table.names[slot])
+            self._bind(key, pod, shaped_pod, self.node_table.names[slot])
             return True
-        return self._fail(key, pod, seen.shape, group)
+        return self._fail(key, pod, shaped_pod.shape, group)
 
-    def _bind(self, key: str, pod: Json, seen: ShapedPod, node: str) -> None:
+    def _bind(self, key: str, pod: Json, shaped_pod: ShapedPod, node: str) -> None:
         self._drop_waiting(key)
-        self._place(key, pod, seen, node)
+        self._place(key, pod, shaped_pod, node)
         now = self._api.now()
         scheduled: Json = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
         conditions = api_objects.with_conditions(pod, [scheduled], now)
@@ -182,10 +182,10 @@ class FastScheduler:
             api_resources.PODS, api_objects.with_part(bound, "status", conditions=conditions, nominatedNodeName=None)
         )
 
-    # ── Failing ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Failure─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _fail(self, key: str, pod: Json, shape: PodShape, group: QueueKey) -> bool:
-        """Say why there is no place, or make one; is it worth trying the next in line?"""
+        """Record why a pod does not fit, or preempt for it; True if the next in its queue should be tried."""
         if key in self._placing.nominations:
             return True
         if group[1]:
@@ -206,7 +206,7 @@ class FastScheduler:
         return False
 
     def _mark(self, key: str, pod: Json, why: str, **status: Any) -> None:
-        """Tell a pod once why it waits; later attempts that find the same do not write again."""
+        """Set the PodScheduled condition; an attempt with the same message does not write again."""
         if key not in self._unmarked and not status:
             return
         self._unmarked.pop(key, None)

@@ -21,11 +21,11 @@ Anchor = tuple[str, str, str]
 
 @dataclass(slots=True, eq=False)
 class PodCount:
-    """How many of the pods on each node count."""
+    """Number of matching pods by node."""
 
     counts_one: Callable[[PlacedPod], bool]
     skips_leaving: bool
-    """Do pods on their way out not count?"""
+    """Are terminating pods left out?"""
     anchor: Anchor | None = None
     """Only pods with this namespace and label can count; None: any."""
     counts: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -40,29 +40,29 @@ class PodCount:
 
 
 class TopologyCounts:
-    """All tallies that some shape has asked for, and the topology of the nodes."""
+    """All counts that shapes have requested, and the topology domains of nodes."""
 
     def __init__(self, seats: NodeTable) -> None:
         self._seats = seats
         self._by_key: dict[bytes, PodCount] = {}
         self._anchored: dict[Anchor, dict[bytes, PodCount]] = {}
         self._others: dict[bytes, PodCount] = {}
-        """Tallies without an anchor."""
+        """Counts without an anchor label."""
         self._by_label: dict[Anchor, dict[int, PlacedPod]] = {}
-        """Seats by label, then by identity."""
+        """Pods by label, then by identity."""
         self._holders: dict[bytes, tuple[AffinityTerm, PodCount]] = {}
-        """Required anti-affinity terms of pods that run."""
+        """Required anti-affinity terms of assigned pods."""
         self._preferring: dict[bytes, tuple[AffinityTerm, int, PodCount]] = {}
-        """Terms of pods that run and by which they score others, and weights."""
+        """Terms of assigned pods that score other pods, and their weights."""
         self._included: dict[int, tuple[int, list[bool]]] = {}
-        """By constraint: the era of the seats, and by sort of node whether such nodes count."""
+        """By constraint: the era of the node table, and by node class whether such nodes count."""
         self._domains: dict[str, tuple[Ints, dict[str, int], int]] = {}
         self._era = seats.era
 
-    # ── Asking ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Queries──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def of_constraint(self, namespace: str, constraint: SpreadConstraint) -> Ints:
-        """(slots,): pods like the constraint's, those on their way out left out. An empty selector counts nobody."""
+        """(slots,) int: pods that the constraint counts, without terminating ones. An empty selector counts none."""
         selector = constraint.selector
         is_void = label_selectors.is_empty_selector(selector)
 
@@ -75,7 +75,7 @@ class TopologyCounts:
         return self._find(("spread", namespace, selector), counts_one, anchors, skips_leaving=True)
 
     def of_terms(self, terms: list[AffinityTerm]) -> Ints:
-        """(slots,): pods that all of these terms select."""
+        """(slots,) int: pods that all of these terms select."""
 
         def counts_one(seat: PlacedPod) -> bool:
             pod = _as_pod(seat)
@@ -91,7 +91,7 @@ class TopologyCounts:
         return self._find(("all", [_term_key(term) for term in terms]), counts_one, anchors, skips_leaving=False)
 
     def anti_affinity_counts(self, pod: Json) -> list[tuple[str, Ints]]:
-        """Topology keys, and (slots,) pods that do not want such a pod in their domain."""
+        """Topology keys, and int (slots,): pods with anti-affinity to such a pod."""
         return [
             (term.key, self._fit(tally).counts)
             for term, tally in self._holders.values()
@@ -99,7 +99,7 @@ class TopologyCounts:
         ]
 
     def preference_weights(self, pod: Json) -> list[tuple[str, Ints, int]]:
-        """Topology keys, (slots,) pods that want such a pod in their domain, and how much; negative: away from it."""
+        """Topology keys, int (slots,): pods that prefer such a pod, and the weight; negative: anti-affinity."""
         return [
             (term.key, self._fit(tally).counts, weight)
             for term, weight, tally in self._preferring.values()
@@ -107,14 +107,14 @@ class TopologyCounts:
         ]
 
     def sum_by_domain(self, key: str, pods: Ints) -> Ints:
-        """(slots,): how many of these pods, given per node, are in the node's domain; 0 where the node has none."""
+        """(slots,) int: the sum of `pods` (slots,) over the node's domain; 0 where the node lacks the key."""
         domain, count = self.domains(key)
         counted = self._seats.is_present & (domain >= 0)
         numbers = np.bincount(domain[counted], weights=pods[counted], minlength=count).astype(np.int64)
         return np.where(domain >= 0, numbers[domain], 0)
 
     def included(self, shape: PodShape, constraint: SpreadConstraint) -> Mask:
-        """(slots,): nodes where the pod might go, as far as a spread constraint cares."""
+        """(slots,) bool: nodes that a spread constraint includes, by its node inclusion policies."""
         seats = self._seats
         if constraint.includes_every_node(shape.example):
             return seats.is_present
@@ -130,7 +130,7 @@ class TopologyCounts:
         return np.array(known, bool)[seats.node_classes] if known else np.zeros(len(seats.is_present), bool)
 
     def domains(self, key: str) -> tuple[Ints, int]:
-        """(slots,): the number of each node's domain, −1 where the node has none; and how many domains there are."""
+        """(slots,) int: each node's domain, −1 where the node lacks the key; and the number of domains."""
         seats = self._seats
         if self._era != seats.era:
             self._domains, self._era = {}, seats.era
@@ -143,7 +143,7 @@ class TopologyCounts:
         self._domains[key] = array, numbers, len(seats.changed)
         return array, max(len(numbers), 1)
 
-    # ── Keeping ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Updates─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add_pod(self, seat: PlacedPod) -> None:
         for anchor in _anchors_of(seat):
@@ -157,12 +157,12 @@ class TopologyCounts:
             del seats[id(seat)]
             if not seats:
                 del self._by_label[anchor]
-                # Without pods there is nothing to count, until a shape asks again.
+                # Counts are dropped with the last pod; a shape that needs one creates it again.
                 for key in self._anchored.pop(anchor, ()):
                     del self._by_key[key]
 
     def mark_terminating(self, seat: PlacedPod) -> None:
-        """A pod has begun to go: it stops counting where that is so."""
+        """A pod is being deleted: remove it from counts without terminating pods."""
         self._change(seat, -1, only_skipping=True)
         seat.is_terminating = True
 
@@ -179,12 +179,12 @@ class TopologyCounts:
                 self._prefer(term, weight).change(seat.slot, by)
 
     def _concerned(self, seat: PlacedPod) -> list[PodCount]:
-        """Tallies that might count a pod."""
-        found = list(self._others.values())
+        """Counts that may include a pod."""
+        pod_counts = list(self._others.values())
         for anchor in _anchors_of(seat):
             if anchor in self._anchored:
-                found += self._anchored[anchor].values()
-        return found
+                pod_counts += self._anchored[anchor].values()
+        return pod_counts
 
     def _hold(self, term: AffinityTerm) -> PodCount:
         key = msgspec.json.encode(_term_key(term))
@@ -201,7 +201,7 @@ class TopologyCounts:
     def _find(
         self, key: Any, counts_one: Callable[[PlacedPod], bool], anchors: list[Anchor], *, skips_leaving: bool
     ) -> Ints:
-        """A tally, found or made. Every pod that counts has all of the anchors; the rarest leads to those it counts."""
+        """A count, from the cache or new. Every counted pod has all anchor labels; the rarest one limits the search."""
         spelled = msgspec.json.encode(key, order="deterministic")
         tally = self._by_key.get(spelled)
         if tally is None:
@@ -232,7 +232,7 @@ def _as_pod(seat: PlacedPod) -> Json:
 
 
 def _anchors(namespace: str, selector: Json | None) -> list[Anchor]:
-    """What every pod of a namespace has that a selector selects."""
+    """Labels that every pod selected by a selector has."""
     labels = (selector or {}).get("matchLabels") or {}
     return [(namespace, name, value) for name, value in labels.items()]
 

@@ -54,13 +54,13 @@ def is_same_pod(one: Json, other: Json) -> bool:
 
 
 def read_time(text: str | None) -> datetime.datetime:
-    """A moment that the API spells, or the end of time where it spells none."""
+    """A time of the API in seconds; infinity if there is none."""
     return datetime.datetime.fromisoformat(text) if text else NEVER
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedPod:
-    """A pod on a node, and what it takes from the node's resources."""
+    """A pod on a node, and its requests."""
 
     pod: Json
     requests: ResourceList
@@ -75,7 +75,7 @@ class AssignedPod:
 
 @dataclass(slots=True)
 class NodeView:
-    """A node, what it has to give, and the pods on it by key."""
+    """A node, its allocatable resources, and its pods by key."""
 
     node: Json
     allocatable: resource_requests.ResourceList
@@ -100,7 +100,7 @@ class NodeView:
 
 
 class ClusterView:
-    """All objects by kind and key. Pods that have finished are left out, as the scheduler never lists them."""
+    """All objects by kind and key, without finished pods, which the scheduler does not list."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeView] = {}
@@ -111,11 +111,11 @@ class ClusterView:
         self.rejected: list[errors.InvalidObject] = []
         self._others: dict[str, dict[str, Json]] = {}
         self._seats: dict[str, str] = {}
-        """Node names by the key of the pod that sits there."""
+        """Node names by pod key."""
 
     @classmethod
     def of(cls, objects: Iterable[Json]) -> "ClusterView":
-        """A view of these objects. Those that cannot be read are set aside in `rejected`."""
+        """A view of these objects. Unreadable ones are collected in `rejected`."""
         view = cls()
         for obj in objects:
             try:
@@ -156,7 +156,7 @@ class ClusterView:
             self.waiting[key_of(pod)] = pod
 
     def remove(self, obj: Json) -> None:
-        """Drop an object; nothing happens if it is not there."""
+        """Remove an object, if it exists."""
         key = key_of(obj)
         match obj["kind"]:
             case "Node":
@@ -168,7 +168,7 @@ class ClusterView:
                 self._others.get(kind, {}).pop(key, None)
 
     def bind(self, pod: Json, node_name: str) -> Json:
-        """Seat a waiting pod on a node and return it as it is now."""
+        """Bind a pending pod to a node, and return the new object."""
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node_name}}
         self.put(bound)
         return bound
@@ -178,25 +178,25 @@ SCHEDULER_NAME = "default-scheduler"
 
 
 def list_queued(cluster: ClusterView) -> list[Json]:
-    """Waiting pods that a scheduling cycle may take up, in the order in which it would."""
+    """Pending pods in the order of the scheduling queue, without gated ones."""
     return sort_by_priority(pod for pod in cluster.waiting.values() if is_queued(pod) and not is_terminating(pod))
 
 
 def is_queued(pod: Json) -> bool:
-    """Is the pod this scheduler's to place, and not held back by a gate?"""
+    """Is the pod pending, for this scheduler, and without scheduling gates?"""
     spec = pod["spec"]
     return (spec.get("schedulerName") or SCHEDULER_NAME) == SCHEDULER_NAME and not spec.get("schedulingGates")
 
 
 def sort_by_priority(pods: Iterable[Json]) -> list[Json]:
-    """The most important first, then the oldest; then by name, so that the order is always the same."""
+    """By priority, then by age, then by name, so that the order is deterministic."""
     return sorted(
         pods, key=lambda pod: (-priority_of(pod), read_time(pod["metadata"].get("creationTimestamp")), key_of(pod))
     )
 
 
 def nominated_pods(cluster: ClusterView) -> dict[str, list[Json]]:
-    """Waiting pods that preempted others, by the node they were promised."""
+    """Nominated pods by node."""
     promised: dict[str, list[Json]] = {}
     for pod in cluster.waiting.values():
         if nominated_node_of(pod) and is_queued(pod):

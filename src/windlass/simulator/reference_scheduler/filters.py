@@ -29,20 +29,20 @@ FILTERS: tuple[Callable[[Json, ClusterView], FilterPlugin | Rejection | None], .
     inter_pod_affinity.pre_filter,
     node_filters.pre_filter_declared_features,
 )
-"""Each makes its check ready for a pod. None: it has nothing to say about this pod; a refusal: no node will do."""
+"""PreFilter functions. They return a filter for the pod, None to skip it, or a rejection of all nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterChain:
-    """The filters that have something to say about one pod, against one cluster."""
+    """The filters that apply to one pod, prepared for one cluster."""
 
     pod: Json
     checks: Sequence[FilterPlugin]
     only_nodes: frozenset[str] | None = None
-    """The only nodes worth looking at, where the pod's affinity names them; None: all."""
+    """The nodes that the pod's affinity selects by name; None: all nodes."""
 
     def filter(self, node: NodeView) -> Rejection | None:
-        """The first filter's refusal, or None if the pod may run on the node."""
+        """The first rejection, or None if the pod may run on the node."""
         for check in self.checks:
             try:
                 refusal = check.filter(node)
@@ -53,13 +53,13 @@ class FilterChain:
         return None
 
     def add_pod(self, pod: Json, node: NodeView) -> None:
-        """Imagine `pod` on `node`."""
+        """Simulate `pod` on `node`."""
         node.add(pod)
         for check in self.checks:
             check.add_pod(pod, node)
 
     def remove_pod(self, pod: Json, node: NodeView) -> None:
-        """Imagine `node` without `pod`."""
+        """Simulate `node` without `pod`."""
         node.remove(pod)
         for check in self.checks:
             check.remove_pod(pod, node)
@@ -69,7 +69,7 @@ class FilterChain:
 
 
 def run_pre_filters(cluster: ClusterView, pod: Json) -> FilterChain | Rejection:
-    """Make all filters ready for the pod, or say which one refuses it on every node."""
+    """Run PreFilter of all plugins; returns the chain, or the rejection of all nodes."""
     checks = []
     only_nodes = None
     for prepare_check in FILTERS:
@@ -84,7 +84,7 @@ def run_pre_filters(cluster: ClusterView, pod: Json) -> FilterChain | Rejection:
 
 
 def run_filters(cluster: ClusterView, pod: Json) -> dict[str, Rejection | None]:
-    """What the filters say of the pod on every node; None: it may run there. Pods that wait are not considered."""
+    """The result of the filters for every node; None: the pod may run there. Nominated pods are not considered."""
     prepared = run_pre_filters(cluster, pod)
     if isinstance(prepared, Rejection):
         return dict.fromkeys(cluster.nodes, prepared)

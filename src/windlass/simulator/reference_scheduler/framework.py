@@ -1,4 +1,4 @@
-"""Scheduler framework: filter plugins, their rejections, and the FitError message, word for word as upstream.
+"""Scheduler framework: filter plugins, their rejections, and the FitError message with upstream's text.
 
 0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s). no new claims to deallocate,
 preemption: 0/5 nodes are available: 3 Preemption is not helpful for scheduling, 2 No preemption victims found …
@@ -14,19 +14,19 @@ from windlass.simulator.reference_scheduler.cluster_view import Json, NodeView
 
 
 class StatusCode(enum.StrEnum):
-    """Why a node is refused, in the scheduler's own words."""
+    """Status codes of rejections, as in kube-scheduler."""
 
     UNSCHEDULABLE = "Unschedulable"
-    """Other pods are in the way: preemption might help."""
+    """Rejected because of other pods: preemption might help."""
     UNRESOLVABLE = "UnschedulableAndUnresolvable"
-    """It would be the same without any other pod."""
+    """Rejected independently of other pods."""
     ERROR = "Error"
-    """The filter could not tell. The pod is not placed anywhere in this cycle."""
+    """The filter failed. The pod is not placed in this cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """One filter's no, with the scheduler's own reason texts, sorted."""
+    """The rejection of one filter, with kube-scheduler's reasons, sorted."""
 
     plugin: str
     code: StatusCode
@@ -34,21 +34,21 @@ class Rejection:
 
 
 class FilterError(Exception):
-    """A filter meets objects that contradict each other; the node's verdict becomes an `Error` with this text."""
+    """Contradicting objects in a filter; the node's status becomes `Error` with this text."""
 
 
 class FilterPlugin:
-    """A filter made ready for one pod: what is the same for every node is worked out (upstream's PreFilter).
+    """A filter prepared for one pod: results that are equal for all nodes are precomputed (upstream's PreFilter).
 
-    `add` and `remove` imagine a pod on a node or away from it. A check that counts pods over the whole cluster keeps
-    its counts up to date there and copies them in `copy`; one that only reads the node in question leaves them alone.
+    `add_pod` and `remove_pod` simulate a pod on a node or its removal. A filter with counts over the whole cluster
+    updates them there and copies them in `copy`; one that reads the node only does not implement them.
     """
 
     __slots__ = ()
     plugin: ClassVar[str]
 
     def filter(self, node: NodeView) -> Rejection | None:
-        """Why the pod may not run on this node, or None if this filter lets it."""
+        """The rejection of the pod on this node, or None."""
         raise NotImplementedError
 
     def add_pod(self, pod: Json, node: NodeView) -> None:
@@ -71,7 +71,7 @@ NO_NODES_AVAILABLE = "no nodes available to schedule pods"
 
 
 def format_fit_error(node_count: int, refusals: Mapping[str, Rejection], others: str) -> str:
-    """Reasons counted over all nodes; `others` is the reason for the nodes without a refusal of their own."""
+    """Reasons counted over all nodes; `others` is the reason for nodes without a rejection of their own."""
     reasons = Counter(reason for refusal in refusals.values() for reason in refusal.reasons)
     if len(refusals) < node_count:
         reasons[others] += node_count - len(refusals)

@@ -35,7 +35,7 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class InterPodAffinity(FilterPlugin):
-    """Counts, per domain, the pods that matter to this one."""
+    """Counts matching pods per domain."""
 
     plugin = "InterPodAffinity"
     pod: Json
@@ -46,12 +46,12 @@ class InterPodAffinity(FilterPlugin):
     affinity_counts: Counter[Domain]
     """Pods that match every one of the affinity terms."""
     anti_affinity_counts: Counter[Domain]
-    """Pods that match one of the anti-affinity terms."""
+    """Counts of pods that match one of the anti-affinity terms."""
     existing_anti_affinity_counts: Counter[Domain]
-    """Terms of other pods' anti-affinity that match this pod."""
+    """Counts of other pods' anti-affinity terms that match this pod."""
 
     def filter(self, node: NodeView) -> Rejection | None:
-        if not self._finds_company(node):
+        if not self._satisfies_affinity(node):
             return self.unresolvable("node(s) didn't match pod affinity rules")
         keys = [term.key for term in self.anti_affinity if term.key in node.labels]
         if any(self.anti_affinity_counts[key, node.labels[key]] > 0 for key in keys):
@@ -60,12 +60,12 @@ class InterPodAffinity(FilterPlugin):
             return self.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
         return None
 
-    def _finds_company(self, node: NodeView) -> bool:
+    def _satisfies_affinity(self, node: NodeView) -> bool:
         if any(term.key not in node.labels for term in self.affinity):
             return False
         if all(self.affinity_counts[term.key, node.labels[term.key]] > 0 for term in self.affinity):
             return True
-        # The first of a group that wants to be together would otherwise wait for ever.
+        # The first pod of a group with affinity to itself would otherwise stay pending forever.
         return not any(self.affinity_counts.values()) and _matches_all(self.affinity, self.pod)
 
     def add_pod(self, pod: Json, node: NodeView) -> None:
@@ -109,8 +109,8 @@ def pre_filter(pod: Json, cluster: ClusterView) -> FilterPlugin | Rejection | No
     for node in cluster.nodes.values():
         for seated in node.pods.values():
             check.add_pod(seated.pod, node)
-    # With nobody concerned now, upstream leaves the filter out of the whole cycle: the anti-affinity of a nominated
-    # pod that is imagined on a node later is then not seen.
+    # Without relevant terms, upstream skips the filter for the whole cycle: the anti-affinity of a nominated pod that
+    # is simulated on a node later is then ignored.
     return check if check.affinity or check.anti_affinity or check.existing_anti_affinity_counts else None
 
 
@@ -119,8 +119,11 @@ def reject_unparsable(pod: Json, cluster: ClusterView) -> Rejection | None:
     lists = (
         ("requiredAffinityTerms", _required_rules(pod, "podAffinity")),
         ("requiredAntiAffinityTerms", _required_rules(pod, "podAntiAffinity")),
-        ("preferredAffinityTerms", [one["podAffinityTerm"] for one in _preferred_rules(pod, "podAffinity")]),
-        ("preferredAntiAffinityTerms", [one["podAffinityTerm"] for one in _preferred_rules(pod, "podAntiAffinity")]),
+        ("preferredAffinityTerms", [item["podAffinityTerm"] for item in _preferred_rules(pod, "podAffinity")]),
+        (
+            "preferredAntiAffinityTerms",
+            [entry["podAffinityTerm"] for entry in _preferred_rules(pod, "podAntiAffinity")],
+        ),
     )
     faults = [f"{name}: {fault}" for name, terms in lists if (fault := _term_error(terms))]
     if not faults:
@@ -139,12 +142,12 @@ def required_terms(pod: Json, kind: str) -> list[AffinityTerm]:
 
 
 def preferred_terms(pod: Json) -> list[tuple[AffinityTerm, int]]:
-    """Preferred terms and what each is worth: its weight, negative for anti-affinity."""
+    """Preferred terms and their weights, negative for anti-affinity."""
     return [
-        (_read_term(one["podAffinityTerm"], pod), sign * int(one["weight"]))
+        (_read_term(entry["podAffinityTerm"], pod), sign * int(entry["weight"]))
         for kind, sign in (("podAffinity", 1), ("podAntiAffinity", -1))
-        if not _term_error([one["podAffinityTerm"] for one in _preferred_rules(pod, kind)])
-        for one in _preferred_rules(pod, kind)
+        if not _term_error([item["podAffinityTerm"] for item in _preferred_rules(pod, kind)])
+        for entry in _preferred_rules(pod, kind)
     ]
 
 
@@ -163,7 +166,7 @@ def _preferred_rules(pod: Json, kind: str) -> list[Json]:
 
 
 def scored_terms(pod: Json) -> list[tuple[AffinityTerm, int]]:
-    """Terms of a pod that runs, by which it draws other pods to its domains or keeps them away, and their weights."""
+    """Terms by which an assigned pod scores other pods in its domains, and their weights."""
     required = [(term, scoring.HARD_POD_AFFINITY_WEIGHT) for term in required_terms(pod, "podAffinity")]
     return required + preferred_terms(pod)
 

@@ -119,8 +119,8 @@ def _value_errors(value: str) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    """As Go quotes it; what no terminal shows goes by its number."""
-    return '"' + "".join(_ESCAPED.get(one) or (one if one.isprintable() else _escape(one)) for one in text) + '"'
+    """Quoted as in Go, with escapes for unprintable characters."""
+    return '"' + "".join(_ESCAPED.get(item) or (item if item.isprintable() else _escape(item)) for item in text) + '"'
 
 
 def _escape(character: str) -> str:
@@ -136,8 +136,8 @@ _NODE_OPERATORS = {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}
 
 
 def matches_selector(selector: Json | None, labels: Labels) -> bool:
-    """Does a label selector (matchLabels, matchExpressions) select these labels? One that cannot be parsed is not for
-    this: whoever reads a selector says what it then means.
+    """Does a label selector (matchLabels, matchExpressions) select these labels? Invalid
+    selectors are handled by the callers.
     """
     if selector is None:
         return False
@@ -172,7 +172,7 @@ def _term_matches(term: Json, labels: Labels, name: str) -> bool:
 
 
 def is_valid_requirement(expression: Json) -> bool:
-    """Can the scheduler read this requirement? What the API server lets pass, it may still not make sense of."""
+    """Can the scheduler parse this requirement? The API server admits some that it cannot."""
     operator = expression.get("operator") or ""
     faults = requirement_errors(expression.get("key") or "", operator, expression.get("values") or [])
     return operator in _NODE_OPERATORS and not faults

@@ -17,7 +17,7 @@ class NodeAffinity(FilterPlugin):
     plugin = "NodeAffinity"
     pod: Json
     only_nodes: frozenset[str] | None
-    """Where every term asks for nodes by name, those names: other nodes are not even looked at."""
+    """Names of nodes if every term selects nodes by name: other nodes are not filtered at all."""
 
     def filter(self, node: NodeView) -> Rejection | None:
         if matches_node_affinity(self.pod, node.node):
@@ -68,7 +68,7 @@ def preferred_affinity_weight(pod: Json, node: Json) -> int:
 
 
 def _required_node_names(affinity: Json) -> frozenset[str] | None:
-    """Names of all nodes that the terms ask for with `metadata.name In`; None if some term asks for none by name."""
+    """Names of all nodes that the terms select with `metadata.name In`; None if a term selects none by name."""
     names: set[str] = set()
     terms = affinity.get("nodeSelectorTerms") or ()
     for term in terms:
@@ -85,7 +85,7 @@ def _required_node_names(affinity: Json) -> frozenset[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeName(FilterPlugin):
-    """`spec.nodeName` of a pod that still waits names the only node it may go to."""
+    """`spec.nodeName` of a pending pod is the only node it may run on."""
 
     plugin = "NodeName"
     node_name: str
@@ -120,7 +120,7 @@ def pre_filter_declared_features(pod: Json, cluster: ClusterView) -> FilterPlugi
 
 
 def required_features(pod: Json) -> frozenset[str]:
-    """Of the features that nodes declare in this release, those that make a difference to a new pod."""
+    """Declared features of this release that affect the scheduling of a new pod."""
     spec = pod["spec"]
     needed = set()
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
@@ -133,12 +133,12 @@ def required_features(pod: Json) -> frozenset[str]:
 
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-"""Who tolerates this taint may go to a cordoned node, whether or not the node carries it."""
+"""A pod that tolerates this taint may run on a cordoned node, whether or not the node has the taint."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeUnschedulable(FilterPlugin):
-    """A cordoned node (`spec.unschedulable`) takes no pod, unless the pod tolerates the taint of that name."""
+    """A cordoned node (`spec.unschedulable`) rejects pods that do not tolerate the taint of that name."""
 
     plugin = "NodeUnschedulable"
     tolerations: Sequence[Json]

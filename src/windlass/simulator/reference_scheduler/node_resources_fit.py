@@ -1,8 +1,8 @@
 """NodeResourcesFit and NodePorts: requests must fit into what is free, and every host port must be free.
 
-A host port is taken once per protocol and host address. An absent address and `0.0.0.0` mean every address of the node;
-`::` is an address like any other. A port that two pods hold (bound past the scheduler) stays taken until both are gone;
-upstream keeps a set and forgets it with the first.
+A host port is used once per protocol and host address. An absent address and `0.0.0.0` mean every address of the node;
+`::` is an address like any other. A port that two pods hold (bound without the scheduler) is used until both are gone;
+upstream keeps a set and removes the port with the first.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from windlass.simulator.reference_scheduler.framework import FilterPlugin, Rejec
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFit(FilterPlugin):
-    """A pod that asks for nothing of a resource fits even where more than all of it is taken."""
+    """A pod without a request for a resource fits even on a node that is overcommitted in it."""
 
     plugin = "NodeResourcesFit"
     pod_requests: resource_requests.ResourceList
@@ -43,12 +43,12 @@ def pre_filter_resources_fit(pod: Json, cluster: ClusterView) -> FilterPlugin:
 
 
 def requested_on(node: NodeView) -> resource_requests.ResourceList:
-    """What the pods on a node take from it, all together."""
+    """The sum of requests of the pods on a node."""
     return _sum_requests(seated.requests for seated in node.pods.values())
 
 
 def nonzero_requested_on(node: NodeView) -> resource_requests.ResourceList:
-    """CPU and memory that scores count as taken: containers that request none take a default."""
+    """Requested CPU and memory for scores, with a default for containers that request none."""
     return _sum_requests(seated.nonzero_requests for seated in node.pods.values())
 
 
@@ -97,9 +97,9 @@ def pre_filter_node_ports(pod: Json, cluster: ClusterView) -> FilterPlugin | Non
 
 
 def host_ports(pod: Json) -> list[HostPort]:
-    """Ports held as long as the pod runs. Init containers come and go, but for sidecars, so theirs do not count."""
+    """Ports of containers and sidecars. Other init containers end before the pod runs, so their ports do not count."""
     spec = pod["spec"]
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [item for item in spec.get("initContainers") or () if item.get("restartPolicy") == "Always"]
     return [
         HostPort(port.get("hostIP") or ANY_ADDRESS, port.get("protocol") or "TCP", port["hostPort"])
         for container in [*sidecars, *(spec.get("containers") or ())]

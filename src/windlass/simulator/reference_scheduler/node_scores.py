@@ -1,4 +1,4 @@
-"""Inputs of the Score plugins, gathered from the cluster view node by node and pod by pod."""
+"""Inputs of the Score plugins, read from the cluster view node by node and pod by pod."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _gather_inputs(cluster: ClusterView, pod: Json, nodes: Sequence[NodeView]) -
 
 def _table(amounts: Sequence[resource_requests.ResourceList]) -> scoring.Ints:
     """(nodes, resources)"""
-    return np.array([[one.get(name, 0) for name in scoring.RESOURCES] for one in amounts], np.int64)
+    return np.array([[item.get(name, 0) for name in scoring.RESOURCES] for item in amounts], np.int64)
 
 
 def _column(numbers: Sequence[int]) -> scoring.Ints:
@@ -72,7 +72,7 @@ def _count_spread(
     needs_all_keys = pod_topology_spread.has_own_constraints(pod)
 
     def is_ignored(node: NodeView) -> bool:
-        return needs_all_keys and any(one.key not in node.labels for one in constraints)
+        return needs_all_keys and any(spread_constraint.key not in node.labels for spread_constraint in constraints)
 
     scored = [node for node in nodes if not is_ignored(node)]
     counted = [node for node in cluster.nodes.values() if not is_ignored(node)]
@@ -81,33 +81,33 @@ def _count_spread(
 
 
 def _count_one(
-    one: pod_topology_spread.SpreadConstraint,
+    spread_constraint: pod_topology_spread.SpreadConstraint,
     pod: Json,
     nodes: Sequence[NodeView],
     scored: Sequence[NodeView],
     counted: Sequence[NodeView],
 ) -> scoring.SpreadInputs:
     namespace = pod["metadata"]["namespace"]
-    if one.key == pod_topology_spread.HOSTNAME:
+    if spread_constraint.key == pod_topology_spread.HOSTNAME:
         domains = len(scored)
-        pods = [pod_topology_spread.count_matching_pods(one.selector, namespace, node) for node in nodes]
+        pods = [pod_topology_spread.count_matching_pods(spread_constraint.selector, namespace, node) for node in nodes]
     else:
         # A node without the key counts as a domain of its own when constraints are the profile's.
-        domains = len({node.labels.get(one.key, "") for node in scored})
+        domains = len({node.labels.get(spread_constraint.key, "") for node in scored})
         by_domain: Counter[str] = Counter()
         for node in counted:
-            if one.includes(pod, node.node):
-                matching = pod_topology_spread.count_matching_pods(one.selector, namespace, node)
-                by_domain[node.labels.get(one.key, "")] += matching
-        pods = [by_domain[node.labels.get(one.key, "")] for node in nodes]
-    has_key = np.array([one.key in node.labels for node in nodes], bool)
-    return scoring.SpreadInputs(one.max_skew, domains, _column(pods), has_key)
+            if spread_constraint.includes(pod, node.node):
+                matching = pod_topology_spread.count_matching_pods(spread_constraint.selector, namespace, node)
+                by_domain[node.labels.get(spread_constraint.key, "")] += matching
+        pods = [by_domain[node.labels.get(spread_constraint.key, "")] for node in nodes]
+    has_key = np.array([spread_constraint.key in node.labels for node in nodes], bool)
+    return scoring.SpreadInputs(spread_constraint.max_skew, domains, _column(pods), has_key)
 
 
 def _default_selector(cluster: ClusterView, pod: Json) -> Json | None:
     owner = pod_topology_spread.owner_of(pod)
     namespace = pod["metadata"]["namespace"]
-    services = [one for one in cluster.all_of("Service").values() if one["metadata"]["namespace"] == namespace]
+    services = [item for item in cluster.all_of("Service").values() if item["metadata"]["namespace"] == namespace]
     return pod_topology_spread.default_selector(pod, cluster.find(*owner) if owner else None, services)
 
 

@@ -1,6 +1,6 @@
-"""PodTopologySpread: hard constraints (DoNotSchedule) on how unevenly pods may lie over a topology.
+"""PodTopologySpread: hard constraints (DoNotSchedule) on the skew of pods over topology domains.
 
-    matching pods in the node's domain + this one − fewest in any domain ≤ maxSkew
+    matching pods in the node's domain + this one − global_minimum in any domain ≤ maxSkew
 
 Soft constraints (ScheduleAnyway) score. A pod without any constraint has two soft ones of the default profile, over
 nodes and zones, that count the pods of its Services and of its owner.
@@ -20,7 +20,7 @@ _SELECTING_OWNERS = {("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"),
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """One constraint, and how many pods it counts in each domain."""
+    """One constraint, and its number of matching pods by domain."""
 
     key: str
     max_skew: int
@@ -31,7 +31,7 @@ class SpreadConstraint:
     counts: dict[str, int]
 
     def includes(self, pod: Json, node: Json) -> bool:
-        """Do pods on this node count, and is its domain one where the pod might go?"""
+        """Do pods on this node count, and is its domain eligible, by the node inclusion policies?"""
         if self.honor_affinity and not node_filters.matches_node_affinity(pod, node):
             return False
         return not self.honor_taints or node_filters.tolerates_node(node_filters.tolerations_of(pod), node)
@@ -40,8 +40,8 @@ class SpreadConstraint:
         is_choosy = bool(pod["spec"].get("nodeSelector")) or node_filters.required_affinity(pod) is not None
         return not self.honor_taints and not (self.honor_affinity and is_choosy)
 
-    def fewest(self) -> int:
-        """Pods in the emptiest domain; with fewer domains than asked for, one more is thought to be there, empty."""
+    def global_minimum(self) -> int:
+        """The global minimum of pods per domain; 0 with fewer domains than minDomains."""
         return min(self.counts.values(), default=0) if len(self.counts) >= self.min_domains else 0
 
 
@@ -61,7 +61,7 @@ class PodTopologySpread(FilterPlugin):
                     "node(s) didn't match pod topology spread constraints (missing required label)"
                 )
             itself = 1 if label_selectors.matches_selector(constraint.selector, labels_of(self.pod)) else 0
-            if constraint.counts.get(domain, 0) + itself - constraint.fewest() > constraint.max_skew:
+            if constraint.counts.get(domain, 0) + itself - constraint.global_minimum() > constraint.max_skew:
                 return self.unschedulable("node(s) didn't match pod topology spread constraints")
         return None
 
@@ -74,8 +74,8 @@ class PodTopologySpread(FilterPlugin):
     def _change(self, pod: Json, node: NodeView, delta: int) -> None:
         if pod["metadata"]["namespace"] != self.pod["metadata"]["namespace"]:
             return
-        # Upstream asks here neither whether the pod is on its way out nor whether the selector is empty, though it
-        # left both uncounted at first: a terminating victim is subtracted without ever having been added.
+        # Upstream checks here neither for terminating pods nor for an empty selector, although its first count
+        # leaves both out: a terminating victim is subtracted without having been added.
         for constraint in self._counted_on(node):
             if label_selectors.matches_selector(constraint.selector, labels_of(pod)):
                 domain = node.labels[constraint.key]
@@ -196,7 +196,7 @@ def _own_constraints(pod: Json, when_unsatisfiable: str) -> list[Json]:
 
 def _constraint_error(constraints: list[Json]) -> str:
     return next(
-        (fault for one in constraints if (fault := label_selectors.selector_error(one.get("labelSelector")))), ""
+        (fault for item in constraints if (fault := label_selectors.selector_error(item.get("labelSelector")))), ""
     )
 
 

@@ -1,9 +1,9 @@
 """DefaultPreemption: victims on a node whose removal lets a more important pod fit.
 
-On every node where only other pods are in the way: remove all less important pods, check that the pod fits, then
-reprieve as many as possible, those whose eviction would violate a PodDisruptionBudget first, then the more important
-ones. The node with the least cost is nominated. Upstream tries a random tenth of the nodes (at least 100); here all are
-tried, and the last tie is decided by name.
+On every node that rejects the pod because of other pods: remove all pods of lower priority, check that the pod fits,
+then reprieve as many as possible, those whose eviction would violate a PodDisruptionBudget first, then those of higher
+priority. The node with the least cost is nominated. Upstream tries a random tenth of the nodes (at least 100); here all
+are tried, and the last tie is decided by name.
 """
 
 import datetime
@@ -32,18 +32,18 @@ PLUGIN = "DefaultPreemption"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node, and what making room on it would cost."""
+    """A node and its victims."""
 
     node_name: str
     victims: tuple[Json, ...]
     """Most important first; never empty."""
     broken_budgets: int
-    """How many of the victims a disruption budget would have protected."""
+    """Number of victims whose eviction violates a PodDisruptionBudget."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionFailure:
-    """Preemption is of no use; why, and whether an earlier nomination falls."""
+    """Preemption cannot help; the reason, and whether an earlier nomination is cleared."""
 
     reason: str
     clears_nomination: bool
@@ -51,7 +51,7 @@ class PreemptionFailure:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionEvaluator:
-    """One pod's search for room: its filters, what they said of each node, and who else was promised a place."""
+    """Preemption for one pod: its filters, their result by node, and nominated pods."""
 
     cluster: ClusterView
     cycle: FilterChain
@@ -83,7 +83,7 @@ class PreemptionEvaluator:
         )
 
     def _ineligible_reason(self) -> str | None:
-        """A pod may be told never to preempt, or may have to wait for the victims it already has."""
+        """Why the pod may not preempt: its preemptionPolicy, or victims that are still terminating."""
         if self.pod["spec"].get("preemptionPolicy") == "Never":
             return "not eligible due to preemptionPolicy=Never."
         name = nominated_node_of(self.pod)
@@ -100,7 +100,9 @@ class PreemptionEvaluator:
 
     def _select_victims(self, original: NodeView) -> Candidate | Rejection:
         cycle, node = self.cycle.copy(), original.copy()
-        potential = sort_by_importance([one.pod for one in node.pods.values() if self._can_preempt(one.pod)])
+        potential = sort_by_importance(
+            [assigned_pod.pod for assigned_pod in node.pods.values() if self._can_preempt(assigned_pod.pod)]
+        )
         if not potential:
             return Rejection(PLUGIN, StatusCode.UNRESOLVABLE, ("No preemption victims found for incoming pod",))
         for pod in potential:
@@ -114,7 +116,7 @@ class PreemptionEvaluator:
         return Candidate(node.name, tuple(sort_by_importance([*broken, *others])), len(broken))
 
     def _reprieve(self, pod: Json, cycle: FilterChain, node: NodeView) -> bool:
-        """Put a pod back, unless it is in the way."""
+        """Reprieve a pod: put it back if the preemptor still fits."""
         cycle.add_pod(pod, node)
         if filter_with_nominated_pods(cycle, node, self.nominations) is None:
             return True
@@ -125,7 +127,7 @@ class PreemptionEvaluator:
 def filter_with_nominated_pods(
     cycle: FilterChain, node: NodeView, nominations: Mapping[str, Sequence[Json]]
 ) -> Rejection | None:
-    """Filter a node twice: with the pods that were promised a place there, and without.
+    """Filter a node twice: with its nominated pods, and without.
 
     Pods at least as important that wait for their victims to go count as if they were there. They might still end up
     elsewhere, and then the pod must fit without them too.
@@ -147,7 +149,7 @@ def filter_with_nominated_pods(
 
 
 def sort_by_importance(pods: Sequence[Json]) -> list[Json]:
-    """Higher priority first, then the longer running; who has not started yet comes last."""
+    """Higher priority first, then the longer running; pods that have not started come last."""
     return sorted(pods, key=lambda pod: (-priority_of(pod), start_time_of(pod), key_of(pod)))
 
 
@@ -156,7 +158,7 @@ def start_time_of(pod: Json) -> datetime.datetime:
 
 
 def _split_by_budgets(pods: Sequence[Json], budgets: Sequence[Json]) -> tuple[list[Json], list[Json]]:
-    """Pods whose going would break a disruption budget, and the rest. Each pod that goes uses its budgets up."""
+    """Pods whose eviction would violate a budget, and the rest. Each eviction is charged to its budgets."""
     left = {key_of(budget): int((budget.get("status") or {}).get("disruptionsAllowed") or 0) for budget in budgets}
     violating: list[Json] = []
     harmless: list[Json] = []
@@ -169,7 +171,7 @@ def _split_by_budgets(pods: Sequence[Json], budgets: Sequence[Json]) -> tuple[li
 
 
 def _protects(budget: Json, pod: Json) -> bool:
-    """An empty selector protects nobody here; a pod whose disruption is already under way has used its budget."""
+    """An empty selector selects no pod here; a pod in disruptedPods is already charged."""
     if budget["metadata"]["namespace"] != pod["metadata"]["namespace"] or not labels_of(pod):
         return False
     if pod["metadata"]["name"] in ((budget.get("status") or {}).get("disruptedPods") or {}):
@@ -183,7 +185,7 @@ def _protects(budget: Json, pod: Json) -> bool:
 
 
 def _candidate_cost(candidate: Candidate) -> tuple[int, int, int, int, float, str]:
-    """Smallest is best: budgets broken, highest victim, sum of priorities, number of victims, how long they ran."""
+    """Smallest is best: budget violations, highest priority, sum of priorities, number of victims, latest start."""
     priorities = [priority_of(pod) for pod in candidate.victims]
     # Shifted, so that every further victim costs something even where priorities are negative.
     total = sum(priority - LOWEST_PRIORITY for priority in priorities)
@@ -200,6 +202,6 @@ def _candidate_cost(candidate: Candidate) -> tuple[int, int, int, int, float, st
 
 def _is_being_preempted(pod: Json) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    target: Json = next((one for one in conditions if one["type"] == "DisruptionTarget"), {})
+    target: Json = next((item for item in conditions if item["type"] == "DisruptionTarget"), {})
     by_scheduler = target.get("status") == "True" and target.get("reason") == "PreemptionByScheduler"
     return is_terminating(pod) and by_scheduler

@@ -12,26 +12,26 @@ ResourceList = dict[str, int]
 ExactResources = dict[str, quantity.Quantity]
 
 POD_LEVEL = ("cpu", "memory")
-"""Resources that a pod may ask for as a whole; hugepages too."""
+"""Resources of pod-level requests; hugepages, too."""
 _NOTHING: ExactResources = {}
 _DEFAULT_REQUESTS: ExactResources = {"cpu": quantity.read_quantity("100m"), "memory": quantity.read_quantity("200Mi")}
-"""What scores take a container to request that requests nothing."""
+"""Default requests of a container for scores."""
 
 
 def pending_pod_requests(pod: Json) -> ResourceList:
-    """What a pod asks for before it runs anywhere: its spec alone counts."""
+    """Requests of a pending pod, from its spec alone."""
     return _round_up(_of_pod(pod, use_status=False))
 
 
 def assigned_pod_requests(pod: Json) -> ResourceList:
-    """What a pod on a node takes from it: while it is resized in place, the most of what was, is and shall be."""
+    """Requests of an assigned pod: during an in-place resize the maximum of allocated, actual and desired."""
     return _round_up(_of_pod(pod, use_status=True))
 
 
 def nonzero_pending_requests(pod: Json) -> ResourceList:
     """CPU and memory that scores count for a pod before it runs: containers that request none count with a default.
 
-    Upstream forgets here what the pod requests as a whole.
+    Upstream ignores pod-level requests here.
     """
     containers = _of_containers(pod, use_status=False, missing=_DEFAULT_REQUESTS)
     return _scored_resources(_sum(containers, _overhead(pod)))
@@ -40,7 +40,7 @@ def nonzero_pending_requests(pod: Json) -> ResourceList:
 def nonzero_assigned_requests(pod: Json, amounts: ResourceList) -> ResourceList:
     """The same for a pod on a node, which takes `amounts` of it (`of_seated`).
 
-    A pod that requests something as a whole has the default only for what neither it nor any container requests.
+    With pod-level requests the default applies only to what neither the pod nor any container requests.
     """
     if _requests_both_everywhere(pod):
         return {name: amounts[name] for name in _DEFAULT_REQUESTS}
@@ -56,7 +56,7 @@ def _requests_both_everywhere(pod: Json) -> bool:
     asked = [(container.get("resources") or {}).get("requests") or {} for container in containers]
     return (
         bool(containers)
-        and all(name in one for one in asked for name in _DEFAULT_REQUESTS)
+        and all(name in item for item in asked for name in _DEFAULT_REQUESTS)
         and not _is_resize_infeasible(pod)
     )
 
@@ -71,7 +71,7 @@ def node_allocatable(node: Json) -> ResourceList:
 
 
 def validate_storage(obj: Json) -> None:
-    """Refuse an object whose storage sizes cannot be read, before a scheduling cycle stumbles over it."""
+    """Raise on unreadable storage sizes, before a scheduling cycle reads them."""
     spec = obj.get("spec") or {}
     match obj["kind"]:
         case "PersistentVolume":
@@ -84,20 +84,20 @@ def validate_storage(obj: Json) -> None:
 
 
 def is_counted(name: str) -> bool:
-    """Does the scheduler keep count of this resource? It passes over names it does not know, such as `storage`."""
+    """Does the scheduler account for this resource? It ignores unknown names, such as `storage`."""
     if name in ("cpu", "memory", "ephemeral-storage", "pods"):
         return True
     return name.startswith(("hugepages-", "attachable-volumes-")) or ("/" in name and not name.startswith("requests."))
 
 
 def _pod_level(pod: Json) -> ExactResources:
-    """What a pod asks for as a whole."""
+    """Pod-level requests."""
     asked = _read_resources(pod, "spec.resources.requests", (pod["spec"].get("resources") or {}).get("requests"))
     return {name: amount for name, amount in asked.items() if name in POD_LEVEL or name.startswith("hugepages-")}
 
 
 def _of_pod(pod: Json, use_status: bool, missing: ExactResources = _NOTHING) -> ExactResources:
-    """`missing`: what a container asks for that does not say."""
+    """`missing`: default requests of a container."""
     status = pod.get("status") or {}
     total = _of_containers(pod, use_status, missing)
     pod_level = _pod_level(pod)
@@ -116,7 +116,7 @@ def _overhead(pod: Json) -> ExactResources:
 
 
 def _of_containers(pod: Json, use_status: bool, missing: ExactResources) -> ExactResources:
-    """The most that containers need at one time.
+    """The maximum of concurrent requests of containers.
 
     Ordinary containers run together. Init containers run one after the other before them; one that restarts always
     (a sidecar) stays and runs beside all that follow.
@@ -125,7 +125,7 @@ def _of_containers(pod: Json, use_status: bool, missing: ExactResources) -> Exac
     statuses: dict[str, Json] = {}
     if use_status:
         listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-        statuses = {one["name"]: one for one in listed}
+        statuses = {item["name"]: item for item in listed}
     running: ExactResources = {}
     for index, container in enumerate(spec.get("containers") or ()):
         running = _sum(running, {**missing, **_of_container(pod, f"spec.containers[{index}]", container, statuses)})
@@ -168,13 +168,15 @@ def _is_resize_infeasible(pod: Json) -> bool:
     return False
 
 
-def _sum(one: ExactResources, other: ExactResources) -> ExactResources:
-    return {name: one.get(name, quantity.ZERO) + other.get(name, quantity.ZERO) for name in {**one, **other}}
+def _sum(quantities: ExactResources, other: ExactResources) -> ExactResources:
+    return {
+        name: quantities.get(name, quantity.ZERO) + other.get(name, quantity.ZERO) for name in {**quantities, **other}
+    }
 
 
-def _maximum(one: ExactResources, other: ExactResources) -> ExactResources:
+def _maximum(quantities: ExactResources, other: ExactResources) -> ExactResources:
     """The larger of both, by name."""
-    merged = dict(one)
+    merged = dict(quantities)
     for name, amount in other.items():
         if name not in merged or amount.nano > merged[name].nano:
             merged[name] = amount

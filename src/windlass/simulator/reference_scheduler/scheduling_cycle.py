@@ -28,12 +28,12 @@ SCHEDULER_ERROR = "SchedulerError"
 NO_CLAIMS_TO_DEALLOCATE = "no new claims to deallocate, preemption: "
 """The scheduler asks its DynamicResources plugin before it preempts; this is the answer for a pod without claims."""
 CLAIM_STATE_NOT_FOUND = "not found"
-"""The same plugin's answer if another refused the pod before it could look. Preemption is not tried then."""
+"""The same plugin's answer if another plugin rejected the pod in PreFilter. Preemption is not tried then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node for a pod, and what happens to the claims that waited for it."""
+    """The node for a pod, and the binding of its unbound claims."""
 
     pod: Json
     node_name: str
@@ -42,20 +42,20 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class SchedulingFailure:
-    """Why a pod stays where it is, as its PodScheduled condition will say, and who has to go for it."""
+    """The content of the PodScheduled condition, and the preemption victims."""
 
     pod: Json
     reason: str
     """Of the condition: `Unschedulable` or `SchedulerError`."""
     message: str
     refusals: Mapping[str, Rejection] = field(default_factory=dict)
-    """By node, for the nodes that were looked at."""
+    """Rejections by node, for the nodes that were filtered."""
     nominated_node: str | None = None
     """What `status.nominatedNodeName` becomes: empty to clear it, None to leave it as it is."""
     victims: tuple[Json, ...] = ()
-    """Pods to delete, most important first. Those on their way out already are not among them."""
+    """Pods to delete, by priority, without those that are terminating already."""
     denominated: tuple[Json, ...] = ()
-    """Less important pods that had been promised a place on the node, and lose it."""
+    """Pods of lower priority whose nomination to the node is cleared."""
 
 
 def schedule(cluster: ClusterView, pod: Json) -> Placement | SchedulingFailure:
@@ -81,9 +81,9 @@ def schedule(cluster: ClusterView, pod: Json) -> Placement | SchedulingFailure:
 def _find_feasible(
     cluster: ClusterView, cycle: filters.FilterChain, nominations: Mapping[str, Sequence[Json]]
 ) -> tuple[list[NodeView], dict[str, Rejection]]:
-    """Nodes where the pod may run, and refusals by node for those where it may not.
+    """Feasible nodes, and rejections by node for the others.
 
-    The node that the pod was promised is asked first; if its victims have left, it goes there without looking further.
+    The nominated node is filtered first; if the pod fits there, no other node is evaluated.
     """
     feasible: list[NodeView] = []
     refusals: dict[str, Rejection] = {}
@@ -99,7 +99,7 @@ def _find_feasible(
 
 
 def _in_search_order(cluster: ClusterView, cycle: filters.FilterChain) -> Iterable[NodeView]:
-    """The nominated node first, then all that are worth looking at, by name."""
+    """The nominated node first, then all candidates by name."""
     nominated = cluster.nodes.get(nominated_node_of(cycle.pod))
     if nominated is not None:
         yield nominated
@@ -149,9 +149,9 @@ def _outside_affinity_reason(attempt: preemption.PreemptionEvaluator) -> str:
 
 
 def bind(cluster: ClusterView, placement: Placement) -> Json:
-    """Carry a placement out in the view: seat the pod and give its claims their volumes. Returns the bound pod.
+    """Apply a placement to the view: bind the pod and its claims. Returns the bound pod.
 
-    Claims for which a volume has yet to be made are marked with the node; whoever makes volumes goes on from there.
+    Claims to be provisioned get the selected-node annotation, from which a provisioner continues.
     """
     for claim, volume in placement.volumes.bindings:
         reference = {name: claim["metadata"].get(name) for name in ("namespace", "name", "uid")}

@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 
 MAX_NODE_SCORE = 100
 HARD_POD_AFFINITY_WEIGHT = 1
-"""What a required affinity term of a pod that runs is worth to a pod that it selects."""
+"""hardPodAffinityWeight: the weight of required affinity terms of assigned pods."""
 
 RESOURCES = ("cpu", "memory")
 """Resources that the default profile scores, each with weight 1."""
@@ -46,7 +46,7 @@ class SpreadInputs:
 
     max_skew: int
     domains: int
-    """Different domains among the candidates."""
+    """Number of distinct domains among the candidates."""
     pods: Ints
     """(nodes,): matching pods in the node's domain."""
     has_key: Mask
@@ -55,7 +55,7 @@ class SpreadInputs:
 
 @dataclass(frozen=True, slots=True)
 class ScoreInputs:
-    """What the plugins read of the candidates. None: a plugin has nothing to say about the pod."""
+    """Inputs of the plugins for the candidate nodes. None: a plugin does not apply to the pod."""
 
     allocatable: Ints
     """(nodes, resources)"""
@@ -75,7 +75,7 @@ class ScoreInputs:
     is_ignored: Mask | None
     """(nodes,): nodes that lack a topology key of some constraint; None: there are none."""
     affinity_weights: Ints | None
-    """(nodes,): the weight of pods in the node's domains that the pod prefers or that prefer it, less unwanted."""
+    """(nodes,): the sum of affinity weights of pods in the node's domains, negative for anti-affinity."""
 
 
 def score(facts: ScoreInputs) -> dict[str, Ints]:
@@ -90,7 +90,7 @@ def score(facts: ScoreInputs) -> dict[str, Ints]:
         found[TOPOLOGY_SPREAD] = spread(facts.spread, facts.is_ignored)
     if facts.affinity_weights is not None:
         found[INTERPOD_AFFINITY] = interpod_affinity(facts.affinity_weights)
-    # A pod that requests nothing would otherwise draw all its like to one node.
+    # Pods without requests would otherwise all be scored to one node.
     if facts.pod_requests.any():
         found[BALANCED_ALLOCATION] = balanced_allocation(facts.requested, facts.pod_requests, facts.allocatable)
     return {plugin: scores * WEIGHTS[plugin] for plugin, scores in found.items()}
@@ -129,11 +129,11 @@ def _balance(requested: Ints, allocatable: Ints) -> Ints:
 
 
 def spread(constraints: Sequence[SpreadInputs], is_ignored: Mask | None) -> Ints:
-    """(nodes,): the fewer matching pods in the node's domains the better; small topologies count as much as large."""
+    """(nodes,): higher for fewer matching pods in the node's domains, weighted by the number of domains."""
     total: Floats = np.zeros(len(constraints[0].pods))
-    for one in constraints:
-        weight = math.log(one.domains + 2)
-        total += np.where(one.has_key, one.pods * weight + float(one.max_skew - 1), 0.0)
+    for spread_inputs in constraints:
+        weight = math.log(spread_inputs.domains + 2)
+        total += np.where(spread_inputs.has_key, spread_inputs.pods * weight + float(spread_inputs.max_skew - 1), 0.0)
     crowded = np.floor(total + 0.5).astype(np.int64)
     counted = crowded if is_ignored is None else crowded[~is_ignored]
     most, least = int(counted.max(initial=0)), int(counted.min()) if len(counted) else 0
@@ -141,9 +141,9 @@ def spread(constraints: Sequence[SpreadInputs], is_ignored: Mask | None) -> Ints
     return scores if is_ignored is None else np.where(is_ignored, 0, scores)
 
 
-def interpod_affinity(company: Ints) -> Ints:
-    """(nodes,): from 0 for the worst company to 100 for the best."""
-    least, most = int(company.min()), int(company.max())
+def interpod_affinity(affinity_weights: Ints) -> Ints:
+    """(nodes,): affinity weights normalized from 0 for the lowest to 100 for the highest."""
+    least, most = int(affinity_weights.min()), int(affinity_weights.max())
     if most == least:
-        return np.zeros_like(company)
-    return (float(MAX_NODE_SCORE) * ((company - least) / float(most - least))).astype(np.int64)
+        return np.zeros_like(affinity_weights)
+    return (float(MAX_NODE_SCORE) * ((affinity_weights - least) / float(most - least))).astype(np.int64)

@@ -27,18 +27,18 @@ VOLUME_GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existe
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
-    """What a node can offer for the claims of a pod: nothing, with reasons, or volumes to bind and to make."""
+    """Volumes on a node for the claims of a pod: static bindings and provisionings, or the reasons for conflict."""
 
     reasons: tuple[str, ...] = ()
     bindings: tuple[tuple[Json, Json], ...] = ()
-    """Claims, and the existing volume that each would get."""
+    """Claims with the existing volume that each would be bound to."""
     provisions: tuple[Json, ...] = ()
-    """Claims for which a volume would be made."""
+    """Claims to be provisioned."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeBinding(FilterPlugin):
-    """Claims of one pod, those that have a volume apart from those that wait for the pod to be placed."""
+    """Claims of one pod: bound ones, and unbound ones that wait for the first consumer."""
 
     plugin = PLUGIN
     cluster: ClusterView
@@ -59,7 +59,7 @@ class VolumeBinding(FilterPlugin):
         bindings, unmatched = self._match(to_match, node)
         to_make += unmatched
         for claim in to_make:
-            reason = self._why_not_make(claim, node)
+            reason = self._provisioning_obstacle(claim, node)
             if reason:
                 return PodVolumes((*reasons, reason))
         return PodVolumes(reasons, tuple(bindings), tuple(to_make))
@@ -76,7 +76,7 @@ class VolumeBinding(FilterPlugin):
         return ()
 
     def _match(self, claims: list[Json], node: NodeView) -> tuple[list[tuple[Json, Json]], list[Json]]:
-        """An existing volume for every claim that finds one, and the claims that find none; small claims choose first.
+        """Claims matched with existing volumes, smallest first, and the unmatched claims.
 
         A claim that the pod mounts twice is listed twice and looks for two volumes.
         """
@@ -94,10 +94,10 @@ class VolumeBinding(FilterPlugin):
         return bindings, unmatched
 
     def _best_volume(self, claim: Json, node: NodeView, taken: list[Json]) -> Json | None:
-        """The volume that was set aside for the claim, or else the smallest that will do."""
+        """The volume pre-bound to the claim, or else the smallest sufficient one."""
         best: Json | None = None
         for volume in self.cluster.all_of("PersistentVolume").values():
-            if any(volume is one for one in taken) or not _could_serve(volume, claim):
+            if any(volume is item for item in taken) or not _could_serve(volume, claim):
                 continue
             required = (volume["spec"].get("nodeAffinity") or {}).get("required")
             is_reachable = required is None or label_selectors.matches_node_selector(required, node.labels, "")
@@ -107,7 +107,7 @@ class VolumeBinding(FilterPlugin):
                 best = volume
         return best
 
-    def _why_not_make(self, claim: Json, node: NodeView) -> str | None:
+    def _provisioning_obstacle(self, claim: Json, node: NodeView) -> str | None:
         name = volumes.storage_class_of(claim)
         storage_class = self.cluster.find("StorageClass", name)
         if storage_class is None:
@@ -119,7 +119,7 @@ class VolumeBinding(FilterPlugin):
         return None if self._has_space(claim, storage_class, node) else NOT_ENOUGH_SPACE
 
     def _has_space(self, claim: Json, storage_class: Json, node: NodeView) -> bool:
-        """Only drivers that publish their capacity are held to it."""
+        """Capacity is checked only for drivers that publish it."""
         driver = self.cluster.find("CSIDriver", storage_class["provisioner"])
         size = volumes.requested_size(claim)
         if size is None or driver is None or not driver["spec"].get("storageCapacity"):
@@ -147,7 +147,7 @@ def pre_filter(pod: Json, cluster: ClusterView) -> FilterPlugin | Rejection | No
         return None
     bound = [claim for claim in claims if _is_bound(claim)]
     waiting = [claim for claim in claims if not _is_bound(claim)]
-    if not all(_may_wait(claim, cluster) for claim in waiting):
+    if not all(_is_delayed_binding(claim, cluster) for claim in waiting):
         return Rejection(PLUGIN, StatusCode.UNRESOLVABLE, ("pod has unbound immediate PersistentVolumeClaims",))
     return VolumeBinding(cluster, bound, waiting)
 
@@ -176,8 +176,8 @@ def _is_bound(claim: Json) -> bool:
     return bool(claim["spec"].get("volumeName")) and BIND_COMPLETED in annotations_of(claim)
 
 
-def _may_wait(claim: Json, cluster: ClusterView) -> bool:
-    """An unbound claim may wait for the pod's place if its class says so and it asks for no volume by name."""
+def _is_delayed_binding(claim: Json, cluster: ClusterView) -> bool:
+    """May the claim be bound after scheduling: WaitForFirstConsumer, and no volume by name?"""
     storage_class = cluster.find("StorageClass", volumes.storage_class_of(claim))
     if storage_class is None or claim["spec"].get("volumeName"):
         return False
@@ -185,7 +185,7 @@ def _may_wait(claim: Json, cluster: ClusterView) -> bool:
 
 
 def _could_serve(volume: Json, claim: Json) -> bool:
-    """Right class, mode and size, and not promised to another claim."""
+    """Do class, mode and size match, and is the volume not pre-bound to another claim?"""
     spec, wanted = volume["spec"], claim["spec"]
     if volumes.storage_class_of(volume) != volumes.storage_class_of(claim) or is_terminating(volume):
         return False
@@ -220,7 +220,7 @@ def _size(volume: Json) -> int:
 
 
 def _largest_provisionable(capacity: Json) -> int:
-    """Bytes of the largest volume that could be made; less than none if the driver does not say."""
+    """Bytes of the largest volume that can be provisioned; negative if unknown."""
     limit = capacity.get("maximumVolumeSize", capacity.get("capacity"))
     return -1 if limit is None else quantity.read_quantity(limit).value()
 
@@ -232,6 +232,6 @@ def _topology_allows(terms: list[Json] | tuple[Json, ...], node: NodeView) -> bo
 
 def _term_allows(term: Json, labels: label_selectors.Labels) -> bool:
     expressions = term.get("matchLabelExpressions") or ()
-    if any(label_selectors.requirement_errors(one["key"], "In", one.get("values") or []) for one in expressions):
+    if any(label_selectors.requirement_errors(item["key"], "In", item.get("values") or []) for item in expressions):
         return False
-    return bool(expressions) and all(labels.get(one["key"]) in one["values"] for one in expressions)
+    return bool(expressions) and all(labels.get(entry["key"]) in entry["values"] for entry in expressions)

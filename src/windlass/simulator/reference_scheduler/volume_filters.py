@@ -2,7 +2,7 @@
 
 ReadWriteOncePod claims are for one pod in the cluster; disks named in the pod itself (GCE, EBS, iSCSI, RBD) for one pod
 on a node, unless all of them only read. A volume with zone or region labels is used from nodes with the same labels; a
-node without any such label counts as one of a cluster without zones. A CSI driver attaches a limited number of volumes.
+node without any such label counts as in a cluster without zones. A CSI driver attaches a limited number of volumes.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ class VolumeRestrictions(FilterPlugin):
         self.users -= self._uses_by(pod)
 
     def _uses_by(self, pod: Json) -> int:
-        # Upstream does not look at the namespace here.
+        # Upstream ignores the namespace here.
         used = [use.name for use in volumes.claims_used_by(pod) if not use.is_ephemeral]
         return sum(1 for name in used if name in self.exclusive_claims)
 
@@ -114,16 +114,16 @@ def _one_writes(one: Json, other: Json) -> bool:
 VOLUME_ZONE = "VolumeZone"
 
 STABLE_LABELS = {ZONE: ZONE, ZONE_BETA: ZONE, REGION: REGION, REGION_BETA: REGION}
-"""Topology labels, and what each is called now."""
+"""Deprecated topology labels and their successors."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeZone(FilterPlugin):
-    """Every labelled volume must be reachable."""
+    """Every volume with zone labels must be in the node's zone."""
 
     plugin = VOLUME_ZONE
     places: list[tuple[str, set[str]]]
-    """A label of a volume, and the values that would do."""
+    """A label of a volume, and the accepted values."""
 
     def filter(self, node: NodeView) -> Rejection | None:
         if not any(label in node.labels for label in STABLE_LABELS):
@@ -160,7 +160,7 @@ def _unresolvable(reason: str) -> Rejection:
 
 
 def _unbound_reason(claim: Json, cluster: ClusterView) -> str | None:
-    """A claim may lack a volume only if its class waits for the pod to be placed."""
+    """A claim may be unbound only if its class has WaitForFirstConsumer."""
     name = volumes.storage_class_of(claim)
     if not name:
         return "PersistentVolumeClaim had no pv name and storageClass name"
@@ -186,7 +186,7 @@ Attachable = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class NodeVolumeLimits(FilterPlugin):
-    """Counts different volumes per driver: what the pods on the node use, what else is attached, what is new."""
+    """Counts distinct volumes per driver: used by pods on the node, otherwise attached, and new."""
 
     plugin = "NodeVolumeLimits"
     pod: Json
@@ -213,10 +213,10 @@ class NodeVolumeLimits(FilterPlugin):
         for volume in volumes.volumes_of(pod):
             use = volumes.claim_behind(pod, volume)
             found.add(self._claimed(pod, use, csi_node) if use else _inline_volume(volume, csi_node))
-        return {one for one in found if one is not None}
+        return {item for item in found if item is not None}
 
     def _claimed(self, pod: Json, use: volumes.ClaimUse, csi_node: Json | None) -> Attachable | None:
-        """What stands behind a claim, if it exists; that of an ephemeral volume must belong to the pod."""
+        """The volume of a claim, if it exists; the claim of an ephemeral volume must belong to the pod."""
         claim = volumes.find_claim(self.cluster, pod, use.name)
         if claim is None:
             return None
@@ -227,7 +227,7 @@ class NodeVolumeLimits(FilterPlugin):
     def _volume_of(self, claim: Json, csi_node: Json | None) -> Attachable | None:
         volume = self.cluster.find("PersistentVolume", claim["spec"].get("volumeName") or "")
         if volume is None:
-            return self._yet_to_be_made(claim, csi_node)
+            return self._unprovisioned_volume(claim, csi_node)
         source = volume["spec"].get("csi")
         if source:
             return (source["driver"], source["volumeHandle"]) if source["volumeHandle"] else None
@@ -236,7 +236,7 @@ class NodeVolumeLimits(FilterPlugin):
         except FilterError:
             return None
 
-    def _yet_to_be_made(self, claim: Json, csi_node: Json | None) -> Attachable | None:
+    def _unprovisioned_volume(self, claim: Json, csi_node: Json | None) -> Attachable | None:
         """A claim without a volume counts for the driver that will make one."""
         storage_class = self.cluster.find("StorageClass", volumes.storage_class_of(claim))
         if storage_class is None:

@@ -14,7 +14,7 @@ from windlass.simulator.reference_scheduler.cluster_view import ClusterView, Jso
 from windlass.simulator.reference_scheduler.framework import FilterError
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
-"""Older than the field, and still stronger than it."""
+"""Annotation that precedes the field and overrides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def requested_size(claim: Json) -> quantity.Quantity | None:
 
 
 def claim_not_found(kind: str, name: str) -> str:
-    """How an API server's client words a missing object."""
+    """The NotFound message of an API server."""
     return f'{kind} "{name}" not found'
 
 
@@ -92,7 +92,7 @@ ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 ZONE_BETA, REGION_BETA = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 
 ZONE_SEPARATOR = "__"
-"""Between the zones in a volume's label, if there are several."""
+"""Separator of zones in a volume's label."""
 
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -108,7 +108,7 @@ class InTreePlugin:
     topology_key: str = ""
     """The node label that stands for the zone with the new driver."""
     is_migrated: bool = True
-    """Does the scheduler take its volumes for the new driver's?"""
+    """Does the scheduler count its volumes as the CSI driver's?"""
 
 
 IN_TREE_PLUGINS = (
@@ -134,7 +134,7 @@ def in_tree_plugin_named(provisioner: str) -> InTreePlugin | None:
 
 
 def volume_handle(plugin: InTreePlugin, source: Json, volume_labels: dict[str, str]) -> str:
-    """By which id the CSI driver knows the disk. The labels are those of a persistent volume, if it is one."""
+    """The volume handle of the disk for the CSI driver. The labels are those of a persistent volume, if it is one."""
     match plugin.source:
         case "gcePersistentDisk":
             return f"projects/UNSPECIFIED/{_gce_location(volume_labels)}/disks/{source['pdName']}"
@@ -171,7 +171,7 @@ def _gce_location(labels: dict[str, str]) -> str:
 
 
 def _ebs_id(volume_id: str) -> str:
-    """`vol-…` out of the ways to write it: bare, `aws://zone/vol-…`, `aws:///vol-…`."""
+    """`vol-…` from its notations: bare, `aws://zone/vol-…`, `aws:///vol-…`."""
     if not volume_id.startswith("aws://"):
         return volume_id
     bare = urllib.parse.urlsplit(volume_id).path.strip("/")
@@ -212,7 +212,7 @@ def _translate_topology(required: Json | None, labels: dict[str, str], topology_
 
 
 def _labels_in_use(required: Json | None, labels: dict[str, str]) -> tuple[str, str]:
-    """The names of the zone and region label that this volume goes by."""
+    """The zone and region labels that this volume uses."""
     keys = {expression["key"] for term in _terms_of(required) for expression in _expressions_of(term)}
     for known in (keys, labels):
         if ZONE in known:
@@ -232,7 +232,7 @@ def _expressions_of(term: Json) -> list[Json]:
 
 def _values_of(required: Json | None, key: str) -> list[str]:
     expressions = [expression for term in _terms_of(required) for expression in _expressions_of(term)]
-    return [value for one in expressions if one["key"] == key for value in one.get("values") or ()]
+    return [value for item in expressions if item["key"] == key for value in item.get("values") or ()]
 
 
 def _rename_key(required: Json | None, old: str, new: str) -> Json:
@@ -240,7 +240,7 @@ def _rename_key(required: Json | None, old: str, new: str) -> Json:
         return {**expression, "key": new} if expression["key"] == old else expression
 
     terms = [
-        {**term, "matchExpressions": [renamed(one) for one in _expressions_of(term)]} for term in _terms_of(required)
+        {**term, "matchExpressions": [renamed(item) for item in _expressions_of(term)]} for term in _terms_of(required)
     ]
     return {"nodeSelectorTerms": terms}
 

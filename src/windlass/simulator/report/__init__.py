@@ -1,5 +1,5 @@
 """Reports of simulation runs as text and HTML; the same bytes for the same runs.
 
-Lives here: the summary table (`summary`), the page (`page`) with its charts and timeline, and number formats. Never
-here: measuring anything, the terminal, or how long a run took.
+Contents: the summary table (`summary`), and the page (`page`) with its charts and timeline. Not here: measurements,
+terminal output, or the real time of a run.
 """

@@ -4,18 +4,19 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from windlass import formatting
 from windlass.simulator.autoscaler_run import ScenarioRun
 from windlass.simulator.metrics import MetricSeries
-from windlass.simulator.report import markup, number_format, timeline
+from windlass.simulator.report import markup, timeline
 
 _COLOURS = 10
 _GROUPS = 9
-"""Groups that are drawn by themselves; the smaller ones are drawn together."""
+"""Groups with a curve of their own; the smaller ones share one."""
 _TICKS = 4
 _TIMES_S = (300, 900, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 14 * 86400, 28 * 86400)
 _MAX_TIMES = 9
 _NEAR_THE_END = 0.97
-"""Of an axis: a label there would not find room to its right."""
+"""Share of an axis from which a label has no room to its right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +27,16 @@ class Curve:
     values: Sequence[float]
     colour: int
     is_bound: bool = False
-    """Drawn as a dashed line: nothing real, but something to hold against."""
+    """Drawn as a dashed line: a reference, not a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What one plot shows."""
+    """The series of one plot."""
 
     title: str
     unit: str
-    """How values are spelled: count, share or money."""
+    """Format of values: count, share or money."""
     curves: tuple[Curve, ...]
     is_stacked: bool = False
 
@@ -54,7 +55,7 @@ def run_charts(run: ScenarioRun) -> list[Chart]:
 
 
 def comparison_charts(runs: Sequence[ScenarioRun]) -> list[Chart]:
-    """The same of every run in one plot."""
+    """Charts that compare all runs."""
     every = [run.result.series for run in runs]
     letters = [chr(ord("A") + number) for number in range(len(runs))]
 
@@ -73,7 +74,7 @@ def total_nodes(series: MetricSeries) -> list[int]:
 
 
 def _by_group(series: MetricSeries) -> list[Curve]:
-    """The largest by themselves, in the order of their names."""
+    """The largest groups, in the order of their names, and the sum of the others."""
     present = {name: values for name, values in series.nodes.items() if any(values)}
     by_size = sorted(present, key=lambda name: (-sum(present[name]), name))
     shown, rest = sorted(by_size[:_GROUPS]), by_size[_GROUPS:]
@@ -85,7 +86,7 @@ def _by_group(series: MetricSeries) -> list[Curve]:
 
 
 def draw_chart(chart: Chart, run: ScenarioRun, number: str) -> str:
-    """The figure. `number` makes its parts known to the script."""
+    """The figure. `number` identifies its data for the script."""
     most = (
         1.0
         if chart.unit == "share"
@@ -93,7 +94,7 @@ def draw_chart(chart: Chart, run: ScenarioRun, number: str) -> str:
     )
     samples = max(len(chart.curves[0].values) - 1, 1)
     shapes = "".join(
-        _draw_stacked(chart, most) if chart.is_stacked else (_draw_curve(one, most) for one in chart.curves)
+        _draw_stacked(chart, most) if chart.is_stacked else (_draw_curve(curve, most) for curve in chart.curves)
     )
     grid = "".join(f"M0 {markup.HEIGHT * i // _TICKS}H{samples}" for i in range(_TICKS))
     return (
@@ -109,7 +110,7 @@ def draw_chart(chart: Chart, run: ScenarioRun, number: str) -> str:
 
 def _maximum(chart: Chart) -> float:
     if not chart.is_stacked:
-        return max((max(one.values, default=0) for one in chart.curves), default=0)
+        return max((max(curve.values, default=0) for curve in chart.curves), default=0)
     real = [one.values for one in chart.curves if not one.is_bound]
     highest = max((sum(numbers) for numbers in zip(*real, strict=True)), default=0)
     return max([highest, *(max(one.values, default=0) for one in chart.curves if one.is_bound)])
@@ -117,12 +118,12 @@ def _maximum(chart: Chart) -> float:
 
 def _draw_stacked(chart: Chart, most: float) -> list[str]:
     drawn, below = list[str](), [0.0] * len(chart.curves[-1].values)
-    for one in chart.curves:
-        if one.is_bound:
-            drawn.append(_draw_curve(one, most))
+    for curve in chart.curves:
+        if curve.is_bound:
+            drawn.append(_draw_curve(curve, most))
             continue
-        above = [low + value for low, value in zip(below, one.values, strict=True)]
-        drawn.append(f'<path class="area c{one.colour}" d="{markup.area_path(below, above, most)}"/>')
+        above = [low + value for low, value in zip(below, curve.values, strict=True)]
+        drawn.append(f'<path class="area c{curve.colour}" d="{markup.area_path(below, above, most)}"/>')
         below = above
     return drawn
 
@@ -138,14 +139,14 @@ def _key(curve: Curve) -> str:
 
 
 def _describe(chart: Chart) -> str:
-    peaks = [f"{one.name} up to {format_value(max(one.values, default=0), chart.unit)}" for one in chart.curves]
+    peaks = [f"{curve.name} up to {format_value(max(curve.values, default=0), chart.unit)}" for curve in chart.curves]
     return f"{chart.title}: {', '.join(peaks)}. Arrow keys move through time."
 
 
 def format_value(value: float, unit: str) -> str:
     if unit == "share":
-        return number_format.format_percent(value)
-    return number_format.format_money(value) if unit == "money" else number_format.format_number(value)
+        return formatting.format_percent(value)
+    return formatting.format_money(value) if unit == "money" else formatting.format_number(value)
 
 
 def _y_axis(unit: str, most: float) -> str:
@@ -156,7 +157,7 @@ def _y_axis(unit: str, most: float) -> str:
 
 def _brief(value: float, unit: str) -> str:
     if unit == "share":
-        return number_format.format_percent(value)
+        return formatting.format_percent(value)
     text = f"{value:,.0f}" if value == int(value) else f"{value:g}"
     return f"${text}" if unit == "money" else text
 
@@ -166,7 +167,7 @@ def x_axis(lasts_s: float) -> str:
     labels = list[str]()
     for i in range(int(lasts_s // step_s) + 1):
         at_s = i * step_s
-        text = f"day {at_s // 86400 + 1}" if step_s >= 86400 else number_format.format_time(at_s, lasts_s)
+        text = f"day {at_s // 86400 + 1}" if step_s >= 86400 else formatting.format_scenario_time(at_s, lasts_s)
         last = ' class="last"' if at_s / lasts_s > _NEAR_THE_END else ""
         labels.append(f'<span{last} style="left:{at_s / lasts_s:.3%}">{text}</span>')
     return f'<div class="x" aria-hidden="true">{"".join(labels)}</div>'

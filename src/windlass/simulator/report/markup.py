@@ -37,7 +37,7 @@ _TAIL = """</main>
 
 
 def render_document(body: str, title: str, style: str = "", script: str = "") -> str:
-    """The whole text; `style` comes on top of the shared one. No script runs but this one, whatever the body holds."""
+    """The HTML document; `style` extends the shared style. The content security policy allows this script only."""
     script = f"\n{script}"
     allowed = f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
     head = _HEAD.format(title=html.escape(title), style=read_resource("page.css") + style, allowed=allowed)
@@ -45,13 +45,13 @@ def render_document(body: str, title: str, style: str = "", script: str = "") ->
 
 
 def embed_json(data: Any) -> str:
-    """Data for the script. Without a `<` in it, nothing in it can end or begin an element."""
+    """Data for the script. Without `<`, its text cannot begin or end an element."""
     text = msgspec.json.encode(data).decode().replace("<", "\\u003c")
     return f'<script type="application/json" class="data">{text}</script>'
 
 
 def read_resource(name: str) -> str:
-    """A file beside this one."""
+    """A resource file of this package."""
     return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -59,7 +59,7 @@ HEIGHT = 1000
 
 
 def scale_y(value: float, most: float) -> int:
-    """Where a value is drawn."""
+    """The y coordinate of a value."""
     return HEIGHT - round(HEIGHT * min(max(value / most, 0.0), 1.0)) if most else HEIGHT
 
 
@@ -69,7 +69,7 @@ def line_path(values: Sequence[float], most: float) -> str:
 
 
 def area_path(lower: Sequence[float], upper: Sequence[float], most: float) -> str:
-    """What lies between two lines."""
+    """The area between two lines."""
     forth = _steps([scale_y(value, most) for value in upper], first="M")
     heights = [scale_y(value, most) for value in lower]
     width, parts = len(heights) - 1, list[str]()
@@ -92,11 +92,11 @@ def _steps(heights: Sequence[int], first: str) -> str:
 
 
 _AXIS_ENDS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
-"""Of an axis, times a power of ten: each can be cut into quarters that read well."""
+"""Ends of an axis, times a power of ten; their quarters are round numbers."""
 
 
 def round_axis_end(value: float, least: float = 1.0) -> float:
-    """Where an axis ends well that shows this value."""
+    """A round end of an axis that includes this value."""
     value = max(value, least)
     power = 1.0
     while power * 10 <= value:

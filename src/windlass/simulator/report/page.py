@@ -3,25 +3,26 @@
 import html
 from collections.abc import Iterator, Sequence
 
+from windlass import formatting
 from windlass.simulator.autoscaler_run import ScenarioRun
-from windlass.simulator.report import charts, markup, number_format, summary, timeline
+from windlass.simulator.report import charts, markup, summary, timeline
 from windlass.simulator.report.charts import Chart
 
 
 def render_report(runs: Sequence[ScenarioRun]) -> str:
-    """The whole text. The first run is the one that others are compared with."""
+    """The HTML document. The other runs are compared with the first."""
     scenario = runs[0].scenario
-    parts = [_head(runs[0])]
+    parts = [_header(runs[0])]
     if len(runs) > 1:
         parts.append(_compare(runs))
     parts += (_section(run, number, is_alone=len(runs) == 1) for number, run in enumerate(runs))
     return markup.render_document("\n".join(parts), scenario.name, script=markup.read_resource("page.js"))
 
 
-def _head(run: ScenarioRun) -> str:
+def _header(run: ScenarioRun) -> str:
     scenario = run.scenario
-    pods = number_format.format_count(run.result.totals["pods"], "pod")
-    facts = f"{number_format.format_duration(run.lasts_s)} · {pods} · seed {scenario.seed}"
+    pods = formatting.format_count(run.result.totals["pods"], "pod", thousands=",")
+    facts = f"{formatting.format_padded_duration(run.lasts_s)} · {pods} · seed {scenario.seed}"
     story = f"<p>{html.escape(' '.join(scenario.story.split()))}</p>" if scenario.story else ""
     return f"<header><h1>{html.escape(scenario.name)}</h1>{story}<p class='facts'>{facts}</p></header>"
 
@@ -33,53 +34,60 @@ def _section(run: ScenarioRun, number: int, *, is_alone: bool) -> str:
     drawn = charts.run_charts(run)
     body = (
         f"{_cards(run)}{_outcomes(run)}{timeline.draw_timeline(run, number)}"
-        f"{''.join(charts.draw_chart(one, run, f'{number}-{i}') for i, one in enumerate(drawn))}"
+        f"{''.join(charts.draw_chart(chart, run, f'{number}-{i}') for i, chart in enumerate(drawn))}"
         f"{_all_figures(run)}{_all_decisions(run, number)}{_data(drawn, run, str(number))}"
     )
     if is_alone:
         return f'<section data-section="{number}">{body}</section>'
-    title = f"<summary><h2>{_letter(number)} · {html.escape(run.label)}</h2></summary>"
+    title = f"<summary><h2>{formatting.format_letter(number)} · {html.escape(run.label)}</h2></summary>"
     return f'<details class="run"{" open" if number == 0 else ""}>{title}<section>{body}</section></details>'
 
 
 def _cards(run: ScenarioRun) -> str:
     t = run.result.totals
     cost_note = f"{t['cost_ratio']:.2f}× the least possible" if t["cost_ratio"] else ""
-    memory = f"cpu; {number_format.format_percent(t['utilization_memory'])} of memory"
+    memory = f"cpu; {formatting.format_percent(t['utilization_memory'])} of memory"
     never = t["pods_never_placed"]
-    longest = f"p95; at most {number_format.format_duration(t['pending_max_s'])}"
-    if never:  # it waits to the end, which says nothing of the others
-        longest = f"p95; {number_format.format_count(never, 'pod')} never placed"
+    longest = f"p95; at most {formatting.format_padded_duration(t['pending_max_s'])}"
+    if never:  # the maximum is the run's remaining time, which describes no other pod
+        longest = f"p95; {formatting.format_count(never, 'pod', thousands=',')} never placed"
     cards = [
-        ("Pending time", number_format.format_duration(t["pending_p95_s"]), longest),
-        ("Cost", number_format.format_money(t["cost"]), cost_note),
-        ("Utilization", number_format.format_percent(t["utilization_cpu"]), memory),
+        ("Pending time", formatting.format_padded_duration(t["pending_p95_s"]), longest),
+        ("Cost", formatting.format_money(t["cost"]), cost_note),
+        ("Utilization", formatting.format_percent(t["utilization_cpu"]), memory),
         ("Nodes", f"{t['least_nodes']:,.0f}–{t['most_nodes']:,.0f}", f"{t['node_hours']:,.0f} node-hours"),
-        ("Evictions", f"{t['evictions']:,.0f}", f"{number_format.format_count(t['nodes_removed'], 'node')} went"),
+        (
+            "Evictions",
+            f"{t['evictions']:,.0f}",
+            f"{formatting.format_count(t['nodes_removed'], 'node', thousands=',')} went",
+        ),
     ]
     made = (f"<li><span>{name}</span><strong>{value}</strong><small>{note}</small></li>" for name, value, note in cards)
     return f'<ul class="cards">{"".join(made)}</ul>'
 
 
 def _outcomes(run: ScenarioRun) -> str:
-    told = [
-        f'<li class="{"met" if one.is_met else "missed"}">{html.escape(str(one))}</li>' for one in run.result.outcomes
+    items = [
+        f'<li class="{"met" if expectation_result.is_met else "missed"}">{html.escape(str(expectation_result))}</li>'
+        for expectation_result in run.result.outcomes
     ]
-    told += [f'<li class="missed">violated {html.escape(str(one))}</li>' for one in run.result.violations[:20]]
-    if not told:
+    items += [
+        f'<li class="missed">violated {html.escape(str(violation))}</li>' for violation in run.result.violations[:20]
+    ]
+    if not items:
         return ""
     missed = sum(not one.is_met for one in run.result.outcomes) + len(run.result.violations)
-    title = f"{missed} not as expected" if missed else f"All {len(told)} expectations met"
+    title = f"{missed} not as expected" if missed else f"All {len(items)} expectations met"
     kind = "missed" if missed else "met"
     opened = " open" if missed else ""
-    return f'<details class="outcomes {kind}"{opened}><summary>{title}</summary><ul>{"".join(told)}</ul></details>'
+    return f'<details class="outcomes {kind}"{opened}><summary>{title}</summary><ul>{"".join(items)}</ul></details>'
 
 
 def _all_figures(run: ScenarioRun) -> str:
     rows = (
-        f"<tr><th scope='row'>{html.escape(one.name)}</th><td class='number'>{html.escape(one.values[0])}</td>"
-        f"<td>{html.escape(one.notes[0])}</td></tr>"
-        for one in summary.summarize([run])
+        f"<tr><th scope='row'>{html.escape(row.name)}</th><td class='number'>{html.escape(row.values[0])}</td>"
+        f"<td>{html.escape(row.notes[0])}</td></tr>"
+        for row in summary.summarize([run])
     )
     return f"<details open><summary>All figures</summary><table>{''.join(rows)}</table></details>"
 
@@ -98,11 +106,12 @@ def _all_decisions(run: ScenarioRun, number: int) -> str:
 def _compare(runs: Sequence[ScenarioRun]) -> str:
     drawn = charts.comparison_charts(runs)
     names = "".join(
-        f'<li><i class="c{i}"></i><b>{_letter(i)}</b> {html.escape(run.label)}</li>' for i, run in enumerate(runs)
+        f'<li><i class="c{i}"></i><b>{formatting.format_letter(i)}</b> {html.escape(run.label)}</li>'
+        for i, run in enumerate(runs)
     )
-    heads = "".join(f"<th scope='col' class='number'>{_letter(i)}</th>" for i in range(len(runs)))
+    heads = "".join(f"<th scope='col' class='number'>{formatting.format_letter(i)}</th>" for i in range(len(runs)))
     table = f"<table class='beside'><thead><tr><th></th>{heads}</tr></thead>{''.join(_compared(runs))}</table>"
-    plots = "".join(charts.draw_chart(one, runs[0], f"all-{i}") for i, one in enumerate(drawn))
+    plots = "".join(charts.draw_chart(chart, runs[0], f"all-{i}") for i, chart in enumerate(drawn))
     return (
         f'<section data-section="all"><h2>Side by side</h2><ul class="runs">{names}</ul>'
         f'<div class="wide">{table}</div>{plots}{_data(drawn, runs[0], "all")}</section>'
@@ -110,26 +119,22 @@ def _compare(runs: Sequence[ScenarioRun]) -> str:
 
 
 def _compared(runs: Sequence[ScenarioRun]) -> Iterator[str]:
-    for one in summary.summarize(runs):
+    for summary_row in summary.summarize(runs):
         cells = (
-            f"<td class='number{'' if value == one.values[0] else ' other'}'>{html.escape(value)}</td>"
-            for value in one.values
+            f"<td class='number{'' if value == summary_row.values[0] else ' other'}'>{html.escape(value)}</td>"
+            for value in summary_row.values
         )
-        yield f"<tr><th scope='row'>{html.escape(one.name)}</th>{''.join(cells)}</tr>"
-
-
-def _letter(number: int) -> str:
-    return chr(ord("A") + number)
+        yield f"<tr><th scope='row'>{html.escape(summary_row.name)}</th>{''.join(cells)}</tr>"
 
 
 def _data(drawn: Sequence[Chart], run: ScenarioRun, number: str) -> str:
-    """The numbers behind the plots, for the script."""
-    told = {
+    """The data of the plots, for the script."""
+    items = {
         "everySeconds": run.result.series.every_s,
         "lastsSeconds": run.lasts_s,
         "charts": {
-            f"{number}-{i}": {"unit": one.unit, "values": [curve.values for curve in one.curves]}
-            for i, one in enumerate(drawn)
+            f"{number}-{i}": {"unit": chart.unit, "values": [curve.values for curve in chart.curves]}
+            for i, chart in enumerate(drawn)
         },
     }
-    return markup.embed_json(told)
+    return markup.embed_json(items)

@@ -3,43 +3,45 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from windlass import formatting
 from windlass.simulator.autoscaler_run import ScenarioRun
-from windlass.simulator.report import number_format
 
 _HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
-    """One line of a table."""
+    """One row of the table."""
 
     name: str
     values: tuple[str, ...]
-    """One for each run."""
+    """One value for each run."""
     notes: tuple[str, ...]
-    """What to hold each against; empty where nothing is to be said."""
+    """A note for each run; may be empty."""
 
 
 def summarize(runs: Sequence[ScenarioRun]) -> list[SummaryRow]:
-    """For all runs of one world, side by side."""
+    """Rows for all runs of one scenario."""
     found = [_summary_rows(run) for run in runs]
     return [
-        SummaryRow(name, tuple(one[i][1] for one in found), tuple(one[i][2] for one in found))
+        SummaryRow(name, tuple(item[i][1] for item in found), tuple(entry[i][2] for entry in found))
         for i, (name, _, _) in enumerate(found[0])
     ]
 
 
 def _summary_rows(run: ScenarioRun) -> list[tuple[str, str, str]]:
     t = run.result.totals
-    waited = f"{number_format.format_count(t['pods_that_waited'], 'pod')} of {t['pods']:,.0f} waited"
+    waited = f"{formatting.format_count(t['pods_that_waited'], 'pod', thousands=',')} of {t['pods']:,.0f} waited"
     without = (("pods_never_placed", "never placed"), ("pods_given_up", "deleted while waiting"))
-    never = "; ".join(f"{number_format.format_count(t[name], 'pod')} {said}" for name, said in without if t[name])
+    never = "; ".join(
+        f"{formatting.format_count(t[name], 'pod', thousands=',')} {said}" for name, said in without if t[name]
+    )
     moved = f"{t['evictions_by_machines']:,.0f} of them by machines that left" if t["evictions_by_machines"] else ""
     preempted = f"{t['preemptions']:,.0f} preempted" if t["preemptions"] else ""
     rows = [
-        ("pending time, p50", number_format.format_duration(t["pending_p50_s"]), waited),
-        ("pending time, p95", number_format.format_duration(t["pending_p95_s"]), ""),
-        ("pending time, max", number_format.format_duration(t["pending_max_s"]), never),
+        ("pending time, p50", formatting.format_padded_duration(t["pending_p50_s"]), waited),
+        ("pending time, p95", formatting.format_padded_duration(t["pending_p95_s"]), ""),
+        ("pending time, max", formatting.format_padded_duration(t["pending_max_s"]), never),
         (
             "node-hours",
             f"{t['node_hours']:,.1f}",
@@ -47,14 +49,14 @@ def _summary_rows(run: ScenarioRun) -> list[tuple[str, str, str]]:
         ),
         (
             "cost",
-            number_format.format_money(t["cost"]),
+            formatting.format_money(t["cost"]),
             _compare_with_bound(t["cost"], t["cost_lower_bound"], "${:,.2f}"),
         ),
-        ("utilization, cpu", number_format.format_percent(t["utilization_cpu"]), ""),
-        ("utilization, memory", number_format.format_percent(t["utilization_memory"]), ""),
+        ("utilization, cpu", formatting.format_percent(t["utilization_cpu"]), ""),
+        ("utilization, memory", formatting.format_percent(t["utilization_memory"]), ""),
         ("nodes", f"{t['least_nodes']:,.0f}–{t['most_nodes']:,.0f}", ""),
         ("evictions", f"{t['evictions']:,.0f}", "; ".join(filter(None, (moved, preempted)))),
-        ("churn", number_format.format_count(t["nodes_added"] + t["nodes_removed"], "node"), _churn(t)),
+        ("churn", formatting.format_count(t["nodes_added"] + t["nodes_removed"], "node", thousands=","), _churn(t)),
         ("decisions", f"{t['scale_ups'] + t['scale_downs']:,.0f}", _decisions(t)),
     ]
     if run.fixed_nodes:
@@ -63,7 +65,7 @@ def _summary_rows(run: ScenarioRun) -> list[tuple[str, str, str]]:
 
 
 def _compare_with_bound(found: float, bound: float, spelled: str) -> str:
-    """How much more than the least that was possible."""
+    """The ratio to the lower bound."""
     ratio = f"{found / bound:.2f}× " if bound else ""
     return f"{ratio}the lower bound of {spelled.format(bound)}"
 

@@ -4,28 +4,29 @@ import html
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from windlass import formatting
 from windlass.observability.decision_log import EntryKind
 from windlass.simulator.autoscaler_run import ScenarioRun
-from windlass.simulator.report import markup, number_format
+from windlass.simulator.report import markup
 from windlass.simulator.scenario import model
 
 _LATE_SHARE = 0.6
-"""Of the time: landmarks after this have their words on the left, or a phone would cut them off."""
+"""Share of the time from which labels are drawn to the left of their mark, so that they fit on a phone."""
 
 _MAX_LINES = 5
-"""Of words above each other at most."""
+"""Most lines of labels."""
 
 _LETTER_SHARE = 0.02
-"""Of the time: what one letter covers on a phone, where the axis is shortest."""
+"""Share of the time that one letter covers on a phone, where the axis is shortest."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepLabel:
-    """A mark with its words beside it: before it where there is no room for them after it."""
+    """A mark with a label: after it, or before it where there is no room."""
 
     words: str
     share: float
-    """Of the time that has passed by then."""
+    """Share of the time that has passed."""
 
     @property
     def is_late(self) -> bool:
@@ -38,7 +39,7 @@ class StepLabel:
 
 
 def place_labels(marks: Iterable[StepLabel]) -> Iterator[tuple[StepLabel, int]]:
-    """Each mark with the first line on which its words cover no others, or else with the line that is free first."""
+    """Each mark with the first line on which its label covers no other, or else with the line that is free first."""
     ends = [-1.0] * _MAX_LINES
     for mark in sorted(marks, key=lambda mark: mark.covers):
         begin, end = mark.covers
@@ -48,27 +49,27 @@ def place_labels(marks: Iterable[StepLabel]) -> Iterator[tuple[StepLabel, int]]:
 
 
 LANE_TITLES: dict[EntryKind, str] = {"up": "scale up", "down": "scale down", "trouble": "trouble", "wait": "waiting"}
-"""Lanes from top to bottom, and what they are called."""
+"""Lanes from top to bottom, and their names."""
 
 _MAX_LABELS = 40
-"""Steps of a story that are written at their time; a story with more of them would be unreadable."""
+"""Most steps with labels; more of them would be unreadable."""
 
 
 def draw_bands(run: ScenarioRun, samples: int) -> str:
-    """The times at which something lasts that the story does, behind a plot."""
+    """Bands behind a plot for scenario steps with a duration."""
     drawn = []
     for step in run.scenario.timeline:
         lasts_s = float(getattr(step, "lasts", 0.0))
         if lasts_s:
-            begin, width = (samples * float(one) / run.lasts_s for one in (step.at, lasts_s))
+            begin, width = (samples * float(item) / run.lasts_s for item in (step.at, lasts_s))
             drawn.append(f'<rect class="band" x="{begin:.2f}" width="{width:.2f}" height="{markup.HEIGHT}"/>')
     return "".join(drawn)
 
 
 def draw_timeline(run: ScenarioRun, number: int) -> str:
-    """Lanes of marks. What a mark means is in the row of the table below that has its number."""
+    """Lanes of marks. The table row with the number of a mark describes it."""
     lanes = "".join(_lane(run, kind, name) for kind, name in LANE_TITLES.items() if _has_decisions(run, kind))
-    told = number_format.format_count(len(run.decisions), "decision")
+    told = formatting.format_count(len(run.decisions), "decision", thousands=",")
     return (
         f'<figure class="timeline" data-run="{number}"><figcaption><h3>Decisions</h3>'
         f'<p class="hint">{told}. Hover, or use the arrow keys, for the reason.</p></figcaption>'
@@ -78,20 +79,20 @@ def draw_timeline(run: ScenarioRun, number: int) -> str:
 
 
 def _has_decisions(run: ScenarioRun, kind: EntryKind) -> bool:
-    return any(one.kind == kind for one in run.decisions)
+    return any(log_entry.kind == kind for log_entry in run.decisions)
 
 
 def _lane(run: ScenarioRun, kind: EntryKind, name: str) -> str:
     marks = "".join(
-        f'<i data-d="{i}" style="left:{one.at_s / run.lasts_s:.2%}"></i>'
-        for i, one in enumerate(run.decisions)
-        if one.kind == kind
+        f'<i data-d="{i}" style="left:{log_entry.at_s / run.lasts_s:.2%}"></i>'
+        for i, log_entry in enumerate(run.decisions)
+        if log_entry.kind == kind
     )
-    return f'<div class="lane {kind}"><span>{name}</span><div>{_lasting(run)}{marks}</div></div>'
+    return f'<div class="lane {kind}"><span>{name}</span><div>{_step_bands(run)}{marks}</div></div>'
 
 
-def _lasting(run: ScenarioRun) -> str:
-    """Behind the lanes, what lies behind the plots as well."""
+def _step_bands(run: ScenarioRun) -> str:
+    """Bands behind the lanes, as behind the plots."""
     return "".join(
         f'<u style="left:{float(step.at) / run.lasts_s:.2%};width:{float(step.lasts) / run.lasts_s:.2%}"></u>'
         for step in run.scenario.timeline
@@ -106,7 +107,9 @@ def _story_lane(run: ScenarioRun) -> str:
     placed = list(place_labels(StepLabel(describe_step(step), float(step.at) / run.lasts_s) for step in steps))
     drawn = "".join(_draw_label(mark, line) for mark, line in placed)
     lines = 1 + max(line for _, line in placed)
-    return f'<div class="lane story" style="--lines:{lines}"><span>story</span><div>{_lasting(run)}{drawn}</div></div>'
+    return (
+        f'<div class="lane story" style="--lines:{lines}"><span>story</span><div>{_step_bands(run)}{drawn}</div></div>'
+    )
 
 
 def _draw_label(mark: StepLabel, line: int) -> str:
@@ -115,7 +118,7 @@ def _draw_label(mark: StepLabel, line: int) -> str:
 
 
 def describe_step(step: model.AnyStep) -> str:
-    """A step of the story in two or three words."""
+    """A short description of a scenario step."""
     match step:
         case model.Scale(workload=workload, to=to):
             return f"{workload} to {to}"
@@ -141,11 +144,11 @@ def describe_step(step: model.AnyStep) -> str:
 
 
 def decision_rows(run: ScenarioRun, number: int) -> Iterator[str]:
-    """All decisions as rows of a table."""
-    for i, one in enumerate(run.decisions):
-        when = number_format.format_time(one.at_s, run.lasts_s)
-        seconds = f"{one.at_s % 60:04.1f}"
+    """All decisions as table rows."""
+    for i, log_entry in enumerate(run.decisions):
+        when = formatting.format_scenario_time(log_entry.at_s, run.lasts_s)
+        seconds = f"{log_entry.at_s % 60:04.1f}"
         yield (
-            f'<tr class="{one.kind}" id="d{number}-{i}" data-at="{one.at_s:g}"><td>{when}:{seconds}</td>'
-            f"<td>{html.escape(one.said)}</td><td>{html.escape(one.why)}</td></tr>"
+            f'<tr class="{log_entry.kind}" id="d{number}-{i}" data-at="{log_entry.at_s:g}"><td>{when}:{seconds}</td>'
+            f"<td>{html.escape(log_entry.said)}</td><td>{html.escape(log_entry.why)}</td></tr>"
         )

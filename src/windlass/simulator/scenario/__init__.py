@@ -1,5 +1,6 @@
-"""Scenarios: small YAML files that say what a world is like, what happens in it, and what should come of it.
+"""Scenarios: small YAML files with node groups, workloads, a timeline of events, and expectations.
 
-Lives here: what a file may say (`model`), reading it with the line of every mistake (`reading`, `checking`), making the
-objects of its workloads (`workloads`) and playing its timeline (`driving`, `trouble`). Never here: how the world works.
+Contents: the schema (`model`), the loader and validation, which report every mistake with its line (`loader`,
+`validation`), API objects of workloads (`manifests`), and the driver of the timeline (`driver`). Not here: behaviour of
+the simulated cluster.
 """

@@ -1,6 +1,6 @@
 """Scenario driver: applies workloads, arrivals and timeline steps to the simulated cluster, API faults included.
 
-`FaultInjector` is a transport that fails some requests and delays others while a step asks for it.
+`FaultInjector` is a transport that fails some requests and delays others during a `trouble` step.
 """
 
 import functools
@@ -16,7 +16,7 @@ from windlass.simulator.scenario import manifests, model
 
 
 class FaultInjector:
-    """Carries requests like another transport, but not always, and not at once."""
+    """Transport that fails or delays requests of another transport."""
 
     def __init__(self, inner: transport.Transport, clock_: clock.Clock, chance: random.Random) -> None:
         self._inner, self._clock, self._chance = inner, clock_, chance
@@ -41,7 +41,7 @@ _RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
 class ScenarioDriver:
-    """Does to the world what the story says."""
+    """Applies a scenario's workloads and timeline to the simulated cluster."""
 
     def __init__(self, scenario: model.Scenario, world: SimulatedCluster, troubled: FaultInjector) -> None:
         self._scenario, self._world, self._troubled = scenario, world, troubled
@@ -50,10 +50,10 @@ class ScenarioDriver:
         self._workloads = {workload.name: workload for workload in scenario.workloads}
         self._jobs = 0
         self.excused: set[tuple[str, int]] = set()
-        """Sizes of MachineDeployments that the story itself has set, by key."""
+        """Sizes of MachineDeployments that the scenario has set, by key."""
 
     def start(self) -> None:
-        """Make the workloads as they are at the beginning, and put the rest on the agenda."""
+        """Create the initial workloads, and schedule timers for arrivals and timeline steps."""
         namespaces = {workload.namespace for workload in self._scenario.workloads}
         for name in sorted(namespaces - {"default", "kube-system"}):
             self._api.post(api_resources.NAMESPACES, {"metadata": {"name": name}})
@@ -63,15 +63,15 @@ class ScenarioDriver:
         for workload in classes.values():
             self._api.post(api_resources.PRIORITY_CLASSES, manifests.make_priority_class(workload))
         for workload in self._scenario.workloads:
-            self._introduce(workload)
+            self._create_workload(workload)
         for buffer in self._scenario.buffers:
             self._api.post(
                 api_resources.CAPACITY_BUFFERS, manifests.make_buffer(self._workloads[buffer.workload], buffer)
             )
         for step in self._scenario.timeline:
-            self._pulse.call_later(step.at, functools.partial(self._take, step))
+            self._pulse.call_later(step.at, functools.partial(self._apply_step, step))
 
-    def _introduce(self, workload: model.Workload) -> None:
+    def _create_workload(self, workload: model.Workload) -> None:
         budget = manifests.make_budget(workload)
         if budget is not None:
             self._api.post(api_resources.BUDGETS, budget)
@@ -82,22 +82,22 @@ class ScenarioDriver:
         replicas = workload.replicas if workload.daily is None else self._size_now(workload.daily)
         self._api.post(manifests.WORKLOAD_KINDS[workload.kind], manifests.make_workload(workload, replicas))
         if workload.daily is not None:
-            self._pulse.call_later(workload.daily.every, lambda: self._breathe(workload))
+            self._pulse.call_later(workload.daily.every, lambda: self._scale_daily(workload))
 
-    # ── By themselves ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Arrivals ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _size_now(self, daily: model.Daily) -> int:
-        """On a cosine between low and high, the high at the peak's time of day."""
+        """Replicas on a cosine between low and high, with the high at the peak's time of day."""
         phase = 2 * math.pi * (self._pulse.wall_s() - daily.peak) / _DAY_S
         size = daily.low + (daily.high - daily.low) * (1 + math.cos(phase)) / 2
         if daily.noise:
             size *= max(1 + self._chance.gauss(0.0, daily.noise), 0.0)
         return round(size)
 
-    def _breathe(self, workload: model.Workload) -> None:
+    def _scale_daily(self, workload: model.Workload) -> None:
         assert workload.daily is not None
         self._scale(workload, self._size_now(workload.daily))
-        self._pulse.call_later(workload.daily.every, lambda: self._breathe(workload))
+        self._pulse.call_later(workload.daily.every, lambda: self._scale_daily(workload))
 
     def _await_arrival(self, workload: model.Workload, arrivals: model.Arrivals) -> None:
         if arrivals.per_hour <= 0:
@@ -107,10 +107,10 @@ class ScenarioDriver:
             self._pulse.call_later(wait_s, lambda: self._arrive(workload, arrivals))
 
     def _arrive(self, workload: model.Workload, arrivals: model.Arrivals) -> None:
-        self._hand_in(workload, 1)
+        self._create_jobs(workload, 1)
         self._await_arrival(workload, arrivals)
 
-    def _hand_in(self, workload: model.Workload, count: int) -> None:
+    def _create_jobs(self, workload: model.Workload, count: int) -> None:
         for _ in range(count):
             self._jobs += 1
             job = manifests.make_job(workload, f"{workload.name}-{self._jobs}")
@@ -129,7 +129,7 @@ class ScenarioDriver:
 
     # ── The timeline ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, step: model.AnyStep) -> None:
+    def _apply_step(self, step: model.AnyStep) -> None:
         cloud, later = self._world.cloud, self._pulse.call_later
         match step:
             case model.Scale():
@@ -141,15 +141,15 @@ class ScenarioDriver:
             case model.Remove():
                 self._remove(self._workloads[step.workload])
             case model.Upgrade():
-                self._each(step.group, self._upgrade)
+                self._for_each_zone(step.group, self._upgrade)
             case model.Resize():
-                self._each(step.group, lambda name: self._resize(name, step.to))
+                self._for_each_zone(step.group, lambda name: self._resize(name, step.to))
             case model.Outage():
                 cloud.fail_zone(step.zone)
                 later(step.lasts, lambda: cloud.recover_zone(step.zone))
             case model.StockOut():
-                self._each(step.group, cloud.exhaust_capacity)
-                later(step.lasts, lambda: self._each(step.group, cloud.restore_capacity))
+                self._for_each_zone(step.group, cloud.exhaust_capacity)
+                later(step.lasts, lambda: self._for_each_zone(step.group, cloud.restore_capacity))
             case model.Vanish():
                 for instance in cloud.pick(step.group, step.count):
                     cloud.vanish(instance)
@@ -158,11 +158,11 @@ class ScenarioDriver:
                     cloud.take_down(instance)
                     later(step.lasts, functools.partial(cloud.bring_back, instance))
             case model.Trouble():
-                self._trouble(step.errors, step.delay)
-                later(step.lasts, lambda: self._trouble(0.0, 0.0))
+                self._inject_faults(step.errors, step.delay)
+                later(step.lasts, lambda: self._inject_faults(0.0, 0.0))
 
     def _burst(self, step: model.Jobs, left: int) -> None:
-        self._hand_in(self._workloads[step.workload], step.count)
+        self._create_jobs(self._workloads[step.workload], step.count)
         if left > 1 and step.every is not None:
             self._pulse.call_later(step.every, lambda: self._burst(step, left - 1))
 
@@ -177,11 +177,11 @@ class ScenarioDriver:
         if self._find(workload) is not None:
             self._api.request("DELETE", f"{path}/{workload.name}", propagationPolicy="Background")
 
-    def _each(self, group: str, act: Any) -> None:
-        """Do something to a group, in all its zones if it has several."""
-        for found in self._world.cloud.groups.values():
-            if group in (found.name, found.machine_type):
-                act(found.name)
+    def _for_each_zone(self, group: str, act: Any) -> None:
+        """Apply an action to a group, in all its zones."""
+        for node_group in self._world.cloud.groups.values():
+            if group in (node_group.name, node_group.machine_type):
+                act(node_group.name)
 
     def _upgrade(self, name: str) -> None:
         found = self._api.list_objects(api_resources.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
@@ -198,5 +198,5 @@ class ScenarioDriver:
             replicas=to,
         )
 
-    def _trouble(self, error_rate: float, delay_s: float) -> None:
+    def _inject_faults(self, error_rate: float, delay_s: float) -> None:
         self._troubled.error_rate, self._troubled.delay_s = error_rate, delay_s

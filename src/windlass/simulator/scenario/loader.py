@@ -1,6 +1,6 @@
 """Scenario loader: YAML to `model.Scenario`; every mistake is reported with file, line and field.
 
-Where a field or a word is unknown, the message lists what the model accepts at that place.
+For an unknown field or value, the message lists the accepted ones.
 """
 
 import difflib
@@ -20,19 +20,19 @@ Path = tuple[str | int, ...]
 
 
 def accepted_fields(plain: Any, path: Path) -> list[str]:
-    """Fields of the part at this path of a file, most of which was read; none where there is no part."""
+    """Accepted fields at a path of a partly valid file; none where the schema has no object."""
     return sorted({name for part in _parts_at(plain, path) for name in _fields_of(part)})
 
 
 def accepted_values(plain: Any, path: Path) -> list[str]:
-    """Words that the field at this path may have; none where any will do."""
+    """Accepted values of the field at a path; none where any value is accepted."""
     found: list[str] = []
     for part in _parts_of(_type_at(plain, path[:-1])):
         found += [str(part.tag)] if part.tag_field == path[-1] else []
         for field in part.fields:
             if field.encode_name == path[-1]:
-                found += [str(word) for one in _options(field.type) if isinstance(one, inspect.LiteralType)
-                          for word in one.values]  # fmt: skip
+                found += [str(word) for item in _options(field.type) if isinstance(item, inspect.LiteralType)
+                          for word in item.values]  # fmt: skip
     return sorted(set(found))
 
 
@@ -41,12 +41,12 @@ def _fields_of(part: inspect.StructType) -> list[str]:
 
 
 def _parts_at(plain: Any, path: Path) -> list[inspect.StructType]:
-    """The part, or those that it may be; what it says it is decides between several."""
+    """The schema type at a path, or several candidates; the tag field selects one of them."""
     parts = _parts_of(_type_at(plain, path))
     there = plain
     for step in path:
         there = there[step]
-    chosen = [one for one in parts if one.tag_field is None or there.get(one.tag_field) == one.tag]
+    chosen = [item for item in parts if item.tag_field is None or there.get(item.tag_field) == item.tag]
     return chosen or parts
 
 
@@ -54,7 +54,7 @@ def _type_at(plain: Any, path: Path) -> inspect.Type | None:
     found: inspect.Type | None = inspect.type_info(model.Scenario)
     for number, step in enumerate(path):
         if isinstance(step, int):
-            found = next((one.item_type for one in _options(found) if isinstance(one, inspect.VarTupleType)), None)
+            found = next((item.item_type for item in _options(found) if isinstance(item, inspect.VarTupleType)), None)
             continue
         fields = [field for part in _parts_at(plain, path[:number]) for field in part.fields]
         found = next((field.type for field in fields if field.encode_name == step), None)
@@ -62,7 +62,7 @@ def _type_at(plain: Any, path: Path) -> inspect.Type | None:
 
 
 def _parts_of(found: inspect.Type | None) -> list[inspect.StructType]:
-    return [one for one in _options(found) if isinstance(one, inspect.StructType)]
+    return [item for item in _options(found) if isinstance(item, inspect.StructType)]
 
 
 def _options(found: inspect.Type | None) -> tuple[inspect.Type, ...]:
@@ -81,7 +81,7 @@ _INVALID = re.compile(r"invalid (?:enum )?value ('.*')$")
 
 
 class InvalidScenario(errors.InvalidInput):
-    """A scenario that cannot be played; one line for each mistake."""
+    """An invalid scenario; one line for each mistake."""
 
 
 def load_scenario(path: pathlib.Path) -> model.Scenario:
@@ -104,18 +104,18 @@ def parse_scenario(text: str, name: str) -> model.Scenario:
         line = mark.line + 1 if mark else 1
         raise InvalidScenario(f"{name}:{line}: {getattr(error, 'problem', None) or error}") from None
     try:
-        found = model.convert(plain)
+        scenario = model.convert(plain)
     except msgspec.ValidationError as error:
         path, said = _split_error(str(error))
         raise InvalidScenario(_format_mistake(name, tree, path, _describe_accepted(plain, path, said))) from None
-    mistakes = validation.validate(found)
+    mistakes = validation.validate(scenario)
     if mistakes:
         raise InvalidScenario("\n".join(_format_mistake(name, tree, path, said) for path, said in mistakes))
-    return found
+    return scenario
 
 
 def _split_error(text: str) -> tuple[Path, str]:
-    """Where msgspec found something, and what."""
+    """Path and text of an error of msgspec."""
     at = _AT.search(text)
     path: list[str | int] = []
     for field, index in _STEP.findall(at[1] if at else ""):
@@ -127,7 +127,7 @@ def _split_error(text: str) -> tuple[Path, str]:
 
 
 def _describe_accepted(plain: Any, path: Path, said: str) -> str:
-    """What msgspec found, with what would do in its place."""
+    """The text of an error of msgspec, with the accepted fields or values."""
     if _UNKNOWN.search(said):
         fields = accepted_fields(plain, path[:-1])
         close = difflib.get_close_matches(str(path[-1]), fields, 1)
@@ -144,7 +144,7 @@ def _format_mistake(name: str, tree: yaml.Node | None, path: Path, said: str) ->
 
 
 def _line_of(tree: Any, path: Path) -> int:
-    """The line of what is at a path, or of the innermost thing around it that is there."""
+    """The line of a path, or of its innermost existing parent."""
     line = 1
     for step in path:
         if isinstance(tree, yaml.MappingNode):

@@ -1,4 +1,4 @@
-"""API objects and node groups of a scenario: workloads, Jobs, budgets, priority classes, and one node group per zone."""
+"""API objects and node groups of a scenario: workloads, Jobs, budgets, priority classes, one node group per zone."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def _subtract(amount: str, reserved: str | int | float | None) -> str:
     if reserved is None:
         return amount
     left = quantity.read_quantity(amount).nano - quantity.read_quantity(str(reserved)).nano
-    # In thousandths: exact for CPU and for whole bytes.
+    # In units of 10⁻³: exact for CPU and for whole bytes.
     return str(quantity.read_quantity(f"{max(left, 0) // 10**6}m"))
 
 
@@ -86,7 +86,7 @@ def make_workload(workload: model.Workload, replicas: int) -> Json:
 
 
 def make_buffer(workload: model.Workload, buffer: model.Buffer) -> Json:
-    """A CapacityBuffer of the workload's name."""
+    """A CapacityBuffer with the workload's name."""
     target = {"apiGroup": "apps", "kind": workload.kind, "name": workload.name}
     spec = {
         "provisioningStrategy": "buffer.x-k8s.io/active-capacity",
@@ -139,7 +139,7 @@ def _make_spec(workload: model.Workload) -> Json:
         "containers": [{"name": "main", "image": "registry.example/main:1", "resources": {"requests": requests}}],
         "terminationGracePeriodSeconds": int(workload.grace),
     }
-    # Devices are never overcommitted: the API wants their limits to say the same.
+    # Extended resources are not overcommitted: the API requires limits equal to requests.
     devices = {name: amount for name, amount in requests.items() if "/" in name}
     if devices:
         spec["containers"][0]["resources"]["limits"] = devices
@@ -148,27 +148,32 @@ def _make_spec(workload: model.Workload) -> Json:
     if workload.node_selector:
         spec["nodeSelector"] = workload.node_selector
     if workload.tolerations:
-        spec["tolerations"] = [_make_toleration(one) for one in workload.tolerations]
+        spec["tolerations"] = [_make_toleration(toleration) for toleration in workload.tolerations]
     if workload.priority is not None:
         spec["priorityClassName"] = priority_class_name(workload)
     if workload.spread:
-        spec["topologySpreadConstraints"] = [_make_spread_constraint(workload, one) for one in workload.spread]
+        spec["topologySpreadConstraints"] = [_make_spread_constraint(workload, spread) for spread in workload.spread]
     if workload.apart is not None:
         term = {"topologyKey": _TOPOLOGY_KEYS[workload.apart], "labelSelector": {"matchLabels": _labels(workload)}}
         spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     return spec
 
 
-def _make_toleration(one: model.Toleration) -> Json:
-    found = {"key": one.key, "operator": "Equal" if one.value else "Exists", "value": one.value, "effect": one.effect}
+def _make_toleration(toleration: model.Toleration) -> Json:
+    found = {
+        "key": toleration.key,
+        "operator": "Equal" if toleration.value else "Exists",
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
     return {name: value for name, value in found.items() if value}
 
 
-def _make_spread_constraint(workload: model.Workload, one: model.Spread) -> Json:
+def _make_spread_constraint(workload: model.Workload, spread: model.Spread) -> Json:
     return {
-        "maxSkew": one.skew,
-        "topologyKey": _TOPOLOGY_KEYS[one.over],
-        "whenUnsatisfiable": "DoNotSchedule" if one.is_hard else "ScheduleAnyway",
+        "maxSkew": spread.skew,
+        "topologyKey": _TOPOLOGY_KEYS[spread.over],
+        "whenUnsatisfiable": "DoNotSchedule" if spread.is_hard else "ScheduleAnyway",
         "labelSelector": {"matchLabels": _labels(workload)},
     }
 

@@ -15,7 +15,7 @@ class Seconds(float):
 
 
 class Timing:
-    """How long something takes: a duration, or `{median: 90s, spread: 0.4, least: 30s}`."""
+    """A delay: a duration, or a distribution `{median: 90s, spread: 0.4, least: 30s}`."""
 
     def __init__(self, median_s: float, spread: float = 0.0, least_s: float = 0.0) -> None:
         self.delay = DelayDistribution(median_s, spread, least_s)
@@ -28,7 +28,7 @@ class _Timing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Everything that a file says is of this kind."""
+    """Base of all objects in a scenario file."""
 
 
 class Taint(_Part, frozen=True, kw_only=True):
@@ -39,328 +39,328 @@ class Taint(_Part, frozen=True, kw_only=True):
     value: str = ""
     """Its value."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
-    """What it does to pods that do not tolerate it."""
+    """Effect on pods that do not tolerate it."""
 
 
 class Group(_Part, frozen=True, kw_only=True):
-    """Machines that are alike. With several zones there is one node group in each, named `name-zone`."""
+    """A node group. With several zones there is one node group in each, named `name-zone`."""
 
     name: str
-    """By which the timeline and expectations name it."""
+    """Name in the timeline and in expectations."""
     capacity: Amounts
-    """Of a machine: `cpu`, `memory`, and whatever else it has."""
+    """Capacity of a machine: `cpu`, `memory` and other resources."""
     max: int
-    """The largest size, in each zone."""
+    """Maximum size in each zone."""
     min: int = 0
-    """The smallest size, in each zone."""
+    """Minimum size in each zone."""
     initial: int | None = None
-    """How many are there when the story begins; as many as `min` says, if nothing is said."""
+    """Number of machines at the beginning; `min` by default."""
     zones: tuple[str, ...] = ("a",)
-    """Where its machines are: one node group in each."""
+    """Zones, with one node group in each."""
     reserved: Amounts = {}
-    """What of the capacity is not for pods."""
+    """Reserved resources: capacity less allocatable."""
     price: float = 0.0
-    """Of a machine, for an hour."""
+    """Price of a machine per hour."""
     labels: dict[str, str] = {}
     """Of its nodes."""
     taints: tuple[Taint, ...] = ()
     """Of its nodes."""
     options: dict[str, str] = {}
-    """Options of the group, as in annotations: `scaledownunneededtime: 5m`."""
+    """Autoscaling options of the group, as in annotations: `scaledownunneededtime: 5m`."""
     boot: Timing = Timing(60.0, 0.2, 20.0)
-    """From the order of a machine to its node."""
+    """From the request for a machine to its node."""
     ready: Timing = Timing(5.0)
-    """From a node to a node that is ready."""
+    """From the node's registration to its readiness."""
     stop: Timing = Timing(10.0)
-    """From the end of a drain to the end of the machine."""
+    """From the end of a drain to the machine's termination."""
     failure_rate: float = 0.0
-    """The share of machines that never become nodes."""
+    """Share of machines that never register a node."""
     unready_rate: float = 0.0
-    """The share of machines whose nodes never become ready."""
+    """Share of machines whose node never becomes ready."""
     lifetime: Timing | None = None
-    """After which a machine vanishes; never, if nothing is said."""
+    """Time after which a machine vanishes; never by default."""
     remediate_after: Seconds | None = None
-    """A MachineHealthCheck replaces machines that are silent for so long; none does, if nothing is said."""
+    """Timeout of a MachineHealthCheck for unready nodes; no MachineHealthCheck by default."""
 
 
 class Spread(_Part, frozen=True, kw_only=True):
-    """How evenly pods lie over zones or nodes."""
+    """A topology spread constraint."""
 
     over: Literal["zone", "node"] = "zone"
-    """What pods are spread over."""
+    """Topology of the domains."""
     skew: int = 1
-    """How far the fullest may be ahead of the emptiest."""
+    """Maximum skew between domains."""
     is_hard: bool = msgspec.field(default=True, name="hard")
-    """Whether a pod waits rather than break it."""
+    """Is the constraint hard (DoNotSchedule)?"""
 
 
 class Budget(_Part, frozen=True, kw_only=True):
     """A PodDisruptionBudget of the workload's pods."""
 
     min_available: int | str | None = None
-    """A number, or a share such as `90%`."""
+    """Number of pods, or a percentage such as `90%`."""
     max_unavailable: int | str | None = None
-    """A number, or a share such as `10%`."""
+    """Number of pods, or a percentage such as `10%`."""
 
 
 class Toleration(_Part, frozen=True, kw_only=True):
-    """A toleration; without a value, of the key."""
+    """A toleration; without a value, operator Exists."""
 
     key: str
-    """Of the taint that is tolerated."""
+    """Key of the tolerated taint."""
     value: str = ""
-    """Its value; any, if nothing is said."""
+    """Its value; any by default."""
     effect: str = ""
-    """Its effect; any, if nothing is said."""
+    """Its effect; any by default."""
 
 
 class Daily(_Part, frozen=True, kw_only=True):
-    """Replicas that follow the day between a low and a high."""
+    """Replicas that follow a daily curve between a low and a high."""
 
     low: int
-    """Replicas at the lowest."""
+    """Lowest number of replicas."""
     high: int
-    """Replicas at the highest."""
+    """Highest number of replicas."""
     peak: Seconds = Seconds(14 * 3600)
-    """The time of day of the high."""
+    """Time of day of the high."""
     every: Seconds = Seconds(600)
-    """How often replicas are changed."""
+    """Interval of changes."""
     noise: float = 0.0
     """The standard deviation of a factor on each value."""
 
 
 class Arrivals(_Part, frozen=True, kw_only=True):
-    """Jobs that come by themselves."""
+    """Random arrivals of Jobs."""
 
     per_hour: float
-    """How many come in an hour, on average."""
+    """Mean number of arrivals per hour."""
     until: Seconds | None = None
-    """When they cease; never, if nothing is said."""
+    """Time of the last arrival; no end by default."""
 
 
 class Workload(_Part, frozen=True, kw_only=True):
-    """Pods that are alike, and who keeps them."""
+    """A workload: equal pods with their controller."""
 
     name: str
-    """By which the timeline names it."""
+    """Name in the timeline."""
     kind: Literal["Deployment", "Job", "StatefulSet", "DaemonSet"] = "Deployment"
-    """Who keeps its pods."""
+    """Kind of the controller."""
     namespace: str = "default"
-    """Where its pods are."""
+    """Namespace of its pods."""
     replicas: int = 0
-    """Of a Job: how many pods each has, all at a time."""
+    """Job: pods of each Job, all in parallel."""
     requests: Amounts = {}
-    """Of each pod."""
+    """Requests of each pod."""
     labels: dict[str, str] = {}
-    """Of its pods, beside their own."""
+    """Labels of its pods, besides their own."""
     node_selector: dict[str, str] = {}
     """Of its pods."""
     tolerations: tuple[Toleration, ...] = ()
     """Of its pods."""
     priority: int | None = None
-    """Makes a PriorityClass; pods below 0 are left out of waiting times."""
+    """Creates a PriorityClass; pods below 0 are excluded from pending times."""
     never_preempts: bool = False
-    """Its pods wait rather than send others away."""
+    """Its pods never preempt others."""
     spread: tuple[Spread, ...] = ()
-    """How evenly its pods lie."""
+    """Topology spread constraints of its pods."""
     apart: Literal["zone", "node"] | None = None
-    """No two of them in one zone, or on one node."""
+    """Anti-affinity: no two of its pods in one zone, or on one node."""
     budget: Budget | None = None
-    """How many may be away at a time."""
+    """A PodDisruptionBudget of its pods."""
     grace: Seconds = Seconds(30)
-    """How long a pod may take to end, at most."""
+    """terminationGracePeriodSeconds."""
     start: Timing = Timing(3.0)
-    """From a node to a pod that is ready."""
+    """From the binding of a pod to its readiness."""
     run: Timing | None = None
-    """How long a Job's pod works."""
+    """Job: run time of a pod."""
     stop: Timing = Timing(2.0)
-    """How long a pod takes to end."""
+    """Time that a pod takes to terminate."""
     safe_to_evict: bool | None = None
-    """The annotation of that name."""
+    """Value of the safe-to-evict annotation."""
     daily: Daily | None = None
-    """Replicas that follow the day."""
+    """Replicas that follow a daily curve."""
     arrivals: Arrivals | None = None
-    """Of a Job: they come by themselves."""
+    """Job: random arrivals."""
     provisioning: Literal["check-capacity", "best-effort-atomic-scale-up"] | None = None
-    """Of a Job: it is handed in once a ProvisioningRequest of this class has room for all of its pods."""
+    """Job: created once a ProvisioningRequest of this class has capacity for all of its pods."""
     surge: int | str = "25%"
-    """Of a Deployment's rollouts: pods beyond the replicas."""
+    """Deployment: maxSurge of rollouts."""
     unavailable: int | str = "25%"
-    """Of a Deployment's rollouts: pods that may be missing."""
+    """Deployment: maxUnavailable of rollouts."""
     may_wait: bool = False
-    """No group can take such a pod, and that is meant so."""
+    """Accept pods that fit no group."""
 
 
 class Buffer(_Part, frozen=True, kw_only=True):
-    """A CapacityBuffer: room kept spare for more pods of a workload. Of both sizes the larger counts."""
+    """A CapacityBuffer: spare capacity for more pods of a workload. The larger of both sizes counts."""
 
     workload: str
     """Which one."""
     replicas: int | None = None
-    """How many more pods there is to be room for."""
+    """Number of additional pods."""
     percentage: int | None = None
-    """Of the workload's own replicas."""
+    """Percentage of the workload's replicas."""
 
 
 class Step(_Part, frozen=True, kw_only=True, tag_field="do"):
-    """Something that happens."""
+    """One step of the timeline."""
 
     at: Seconds
-    """When, from the beginning."""
+    """Time since the beginning."""
 
 
 class Scale(Step, frozen=True, kw_only=True, tag="scale"):
-    """A workload gets another size."""
+    """Scale a workload."""
 
     workload: str
     """Which one."""
     to: int
-    """Its new size."""
+    """New size."""
 
 
 class Jobs(Step, frozen=True, kw_only=True, tag="jobs"):
-    """Jobs are handed in, perhaps again and again."""
+    """Create Jobs, once or repeatedly."""
 
     workload: str
     """Which one."""
     count: int
-    """How many Jobs at a time."""
+    """Number of Jobs at a time."""
     every: Seconds | None = None
-    """How long until the next time."""
+    """Interval of repetitions."""
     times: int = 1
     """How often."""
 
 
 class Rollout(Step, frozen=True, kw_only=True, tag="rollout"):
-    """A Deployment gets a new version."""
+    """Roll out a new version of a Deployment."""
 
     workload: str
     """Which one."""
 
 
 class Remove(Step, frozen=True, kw_only=True, tag="remove"):
-    """A workload is deleted."""
+    """Delete a workload."""
 
     workload: str
     """Which one."""
 
 
 class Upgrade(Step, frozen=True, kw_only=True, tag="upgrade"):
-    """All machines of a node group are replaced, one after the other."""
+    """Replace all machines of a node group, one after the other."""
 
     group: str
-    """Which one, or one zone's part of it."""
+    """Name of the group, or of its node group in one zone."""
 
 
 class Resize(Step, frozen=True, kw_only=True, tag="resize"):
-    """Somebody else changes a node group's size."""
+    """Change a node group's size, as another client would."""
 
     group: str
-    """Which one, or one zone's part of it."""
+    """Name of the group, or of its node group in one zone."""
     to: int
-    """Its new size."""
+    """New size."""
 
 
 class Outage(Step, frozen=True, kw_only=True, tag="outage"):
-    """A zone goes down."""
+    """Outage of a zone."""
 
     zone: str
     """Which one."""
     lasts: Seconds = msgspec.field(name="for")
-    """How long it lasts."""
+    """Duration."""
 
 
 class StockOut(Step, frozen=True, kw_only=True, tag="stock-out"):
-    """The cloud has no machine of this kind."""
+    """The cloud has no capacity for a group."""
 
     group: str
-    """Which one, or one zone's part of it."""
+    """Name of the group, or of its node group in one zone."""
     lasts: Seconds = msgspec.field(name="for")
-    """How long it lasts."""
+    """Duration."""
 
 
 class Vanish(Step, frozen=True, kw_only=True, tag="vanish"):
-    """Machines are gone without a word."""
+    """Instances vanish without notice."""
 
     group: str
-    """Which one, or one zone's part of it."""
+    """Name of the group, or of its node group in one zone."""
     count: int
-    """How many machines."""
+    """Number of machines."""
 
 
 class Unready(Step, frozen=True, kw_only=True, tag="unready"):
-    """Machines do not answer for a while."""
+    """Machines are unreachable for a while."""
 
     group: str
-    """Which one, or one zone's part of it."""
+    """Name of the group, or of its node group in one zone."""
     count: int
-    """How many machines."""
+    """Number of machines."""
     lasts: Seconds = msgspec.field(name="for")
-    """How long it lasts."""
+    """Duration."""
 
 
 class Trouble(Step, frozen=True, kw_only=True, tag="trouble"):
-    """The API server fails some requests of the autoscaler, or takes its time."""
+    """The API server fails or delays requests of the autoscaler."""
 
     lasts: Seconds = msgspec.field(name="for")
-    """How long it lasts."""
+    """Duration."""
     errors: float = 0.0
-    """The share of requests that fail."""
+    """Share of requests that fail."""
     delay: Seconds = Seconds(0)
-    """How much longer each takes."""
+    """Additional delay of each request."""
 
 
 AnyStep = Scale | Jobs | Rollout | Remove | Upgrade | Resize | Outage | StockOut | Vanish | Unready | Trouble
 
 
 class Expectation(_Part, frozen=True, kw_only=True):
-    """What should come of it: a total, or a series within a time."""
+    """An expectation of a total, or of a series within a time."""
 
     measure: str
-    """Which total, or series: see [scenarios](../scenarios.md#expectations)."""
+    """Name of the total or series: see [scenarios](../scenarios.md#expectations)."""
     at_least: float | None = None
-    """The smallest value that is well."""
+    """Smallest accepted value."""
     at_most: float | None = None
-    """The largest value that is well."""
+    """Largest accepted value."""
     group: str | None = None
     """For `nodes`: of this node group; a group in several zones counts as a whole by its own name."""
     start: Seconds | None = msgspec.field(default=None, name="from")
-    """From when on, of a series."""
+    """Series: beginning of the time."""
     end: Seconds | None = msgspec.field(default=None, name="until")
-    """Until when, of a series."""
+    """Series: end of the time."""
 
 
 class Scenario(_Part, frozen=True, kw_only=True):
     """A story."""
 
     name: str
-    """What it is called."""
+    """Name of the scenario."""
     story: str = ""
-    """What it is about."""
+    """Description of the scenario."""
     seed: int = 0
-    """For everything that is left to chance."""
+    """Seed of all random numbers."""
     duration: Seconds
-    """How long it lasts."""
+    """Duration."""
     begins: str = "2026-01-05T00:00:00Z"
-    """The time of day at the beginning; daily curves follow it."""
+    """Date and time at the beginning, for daily curves."""
     sample: Seconds = Seconds(60)
-    """How often series are noted down."""
+    """Sampling interval of series."""
     flags: dict[str, str | int | float | bool] = {}
-    """Of the autoscaler, without dashes."""
+    """Flags of the autoscaler, without dashes."""
     groups: tuple[Group, ...]
-    """The machines that can be had."""
+    """Node groups."""
     workloads: tuple[Workload, ...] = ()
-    """The pods that want them."""
+    """Workloads."""
     buffers: tuple[Buffer, ...] = ()
-    """Room that is kept spare."""
+    """CapacityBuffers."""
     timeline: tuple[AnyStep, ...] = ()
     """What happens."""
     expect: tuple[Expectation, ...] = ()
-    """What should come of it."""
+    """Expectations."""
 
 
 def format_flag(value: str | int | float | bool) -> str:
-    """A flag's value as a command line has it."""
+    """A flag's value in command line syntax."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -376,11 +376,11 @@ def _decode_hook(type_: type, value: Any) -> Any:
         if not isinstance(value, dict):
             return Timing(_parse_seconds(value))
         try:
-            said = msgspec.convert(value, _Timing, dec_hook=_decode_hook)
+            timing = msgspec.convert(value, _Timing, dec_hook=_decode_hook)
         except msgspec.ValidationError as error:
-            # As a plain error it gets the path of the whole; its own would be taken for that.
+            # A plain error gets the path of the whole value; a path of its own would be mistaken for it.
             raise ValueError(str(error).replace(" - at `$.", " in its `")) from None
-        return Timing(said.median, said.spread, said.least)
+        return Timing(timing.median, timing.spread, timing.least)
     raise NotImplementedError
 
 

@@ -32,7 +32,7 @@ TOTAL_MEASURES = (
     "least_nodes",
     "violations",
 )
-"""One number for a whole story."""
+"""Measures with one value per run."""
 
 SERIES_MEASURES = (
     "nodes",
@@ -42,7 +42,7 @@ SERIES_MEASURES = (
     "cost_per_hour",
     "cost_per_hour_lower_bound",
 )
-"""One number for every sample; `nodes` also by group."""
+"""Measures with a value per sample; `nodes` also by group."""
 
 Path = tuple[str | int, ...]
 
@@ -50,7 +50,7 @@ FieldError = tuple[Path, str]
 
 
 def validate(scenario: model.Scenario) -> list[FieldError]:
-    """All of them, in the order of the file."""
+    """All mistakes, in the order of the file."""
     return [
         *_check_head(scenario),
         *_check_groups(scenario),
@@ -62,7 +62,7 @@ def validate(scenario: model.Scenario) -> list[FieldError]:
 
 
 def node_group_names(scenario: model.Scenario) -> set[str]:
-    """Names of groups, and of their parts in each zone."""
+    """Names of groups, and of their node groups in each zone."""
     found = {group.name for group in scenario.groups}
     return found | {node_group_name(group, zone) for group in scenario.groups for zone in group.zones}
 
@@ -191,11 +191,11 @@ def _check_buffers(scenario: model.Scenario) -> Iterator[FieldError]:
 
 def _check_flags(scenario: model.Scenario, at: Path, needed: str) -> Iterator[FieldError]:
     if scenario.flags.get(needed) is not True:
-        yield at, f"found no flag {needed}, accepted with it only: nobody would look at it"
+        yield at, f"found no flag {needed}, accepted with it only, because nothing reads it otherwise"
 
 
 def _is_possible(scenario: model.Scenario, workload: model.Workload) -> bool:
-    """Is there a machine that could take one of its pods, if it were empty?"""
+    """Does one of its pods fit on an empty machine of any group?"""
     return any(
         all(group.labels.get(key, value) == value for key, value in workload.node_selector.items())
         and all(_fits(group, name, amount) for name, amount in workload.requests.items())
@@ -225,7 +225,7 @@ def _check_timeline(scenario: model.Scenario) -> Iterator[FieldError]:
     for i, step in enumerate(scenario.timeline):
         at: Path = ("timeline", i)
         if step.at > scenario.duration:
-            yield (*at, "at"), f"found {step.at:g} s, accepted is within the {scenario.duration:g} s of the story"
+            yield (*at, "at"), f"found {step.at:g} s, accepted is within the {scenario.duration:g} s of the scenario"
         for field, known in (("workload", set(workloads)), ("group", groups), ("zone", zones)):
             named = getattr(step, field, None)
             if named is not None and named not in known:

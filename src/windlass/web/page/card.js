@@ -18,7 +18,7 @@ export class Card {
     /** Nodes as they are drawn: what is published may be ahead by a moment. */
     this.shown = [];
     this.called = id ? format.short(id) : "no group";
-    // Named from the beginning: whoever does not see comes to a card before it is drawn.
+    // Named from the beginning: a screen reader may reach a card before it is drawn.
     this.title = el("button.title", { type: "button", title: id, onclick: () => id && map.explain("group", id) },
       id ? this.called : "not autoscaled");
     this.size = el("span.size");
@@ -128,7 +128,7 @@ export class Card {
     this.pointed = this.shown[at];
     this.aim = [event.clientX, event.clientY];
     tip.hidden = false;
-    // On the side where there is room, so that nobody has to measure it.
+    // On the side where there is room, so that no measurement is needed.
     const left = event.clientX < innerWidth / 2, above = event.clientY > innerHeight * 0.75;
     tip.style.transform = `translate(${event.clientX + (left ? 14 : -14)}px, ${event.clientY + (above ? -12 : 18)}px)`
       + ` translate(${left ? 0 : -100}%, ${above ? -100 : 0}%)`;

@@ -1,9 +1,9 @@
-// Holding: rows of a list stay where they are while somebody points at one or is in it with the keys, so that what is
+// Holding: rows of a list stay where they are while the pointer or the focus is on one, so that what is
 // clicked is what was aimed at. What came meanwhile is shown afterwards.
 
 import { setText } from "./dom.js";
 
-const RESTS_MS = 20000; // without a move: nobody aims at anything
+const RESTS_MS = 20000; // without a move: the pointer is idle
 
 export class Holding {
   /** `note` says that the list waits; `ended` is called when rows that waited may move. */

@@ -114,7 +114,7 @@ function reasons(one) {
   return told.length ? `: ${told.join(", ")}` : "";
 }
 
-/** Whoever was at a row that goes is at the one that takes its place. */
+/** If the focused row is removed, focus moves to the row in its place. */
 function keepFocus(list, change) {
   const at = [...list.children].findIndex((item) => item.contains(document.activeElement));
   change();

@@ -76,7 +76,7 @@ const stream = new Stream("published/stream", {
 async function open(token) {
   const answer = await fetch("session", { headers: { Authorization: `Bearer ${token}` } }).catch(() => null);
   if (!answer?.ok) {
-    setText($("login-said"), answer ? "That is not the token." : "Nobody answers.");
+    setText($("login-said"), answer ? "The token is not valid." : "The server does not answer.");
     return;
   }
   $("token").value = "";

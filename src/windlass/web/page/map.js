@@ -53,7 +53,7 @@ export class Map_ {
     this.#redraw();
   }
 
-  /** Whoever asked for it waits for all of it. */
+  /** Callers wait until all of it is done. */
   #redraw() {
     soon(() => {
       this.#choose();

@@ -77,13 +77,13 @@ export class Panel {
       text = await said.text();
       isKnown = said.ok;
     } catch {
-      text = "Nobody answers.";
+      text = "The server does not answer.";
     }
     if (number !== this.asked) return;
     answer.setAttribute("aria-busy", "false");
     const again = el("button.plain", { type: "button", onclick: () => { this.asked++; this.#ask(); } }, "Ask again");
     const pods = this.store.pods;
-    const body = isKnown ? el("pre", {}, ...text.trimEnd().split("\n").map((line) => el("span.line", {}, ...this.#link(line, pods)))) : el("p.said", {}, text.trim() || "Nobody answers.");
+    const body = isKnown ? el("pre", {}, ...text.trimEnd().split("\n").map((line) => el("span.line", {}, ...this.#link(line, pods)))) : el("p.said", {}, text.trim() || "The server does not answer.");
     const typed = kind === "pod" ? `windlass explain pod ${name}` : `windlass explain ${kind} ${name}`;
     answer.replaceChildren(body, el("p.foot", {}, again, el("code", {}, typed)));
   }

@@ -28,7 +28,7 @@ export class Store {
   /** Names of pods that wait. */
   get pods() { return new Set(this.pending.map((one) => one.pod)); }
 
-  /** `hear(what)` is told which groups' nodes changed, and whether pods or decisions did. */
+  /** Calls `hear(what)` with the groups whose nodes changed, and whether pods or decisions did. */
   listen(hear) { this.listeners.push(hear); }
 
   put(status) {

@@ -4,7 +4,7 @@ const PIECE_MS = 5; // a click that comes meanwhile waits no longer
 const LATEST_MS = 200; // though the page is never idle
 
 let queued = null;
-/** Call back before the next picture, once, however often it is asked for: somebody waits for it. */
+/** Call back before the next picture, once for any number of requests: for work that the user waits for. */
 export function soon(act) {
   if (queued) { queued.add(act); return; }
   queued = new Set([act]);
@@ -19,7 +19,7 @@ const waiting = new Set();
 let isHeld = false, isGoing = false;
 const whenIdle = globalThis.requestIdleCallback ?? ((act) => setTimeout(act));
 
-/** Call back when nobody waits for a picture, once, in the order of asking. Each act should be small. */
+/** Call back when no frame is pending, once, in the order of requests. Each callback should be short. */
 export function later(act) {
   waiting.add(act);
   go();
@@ -28,7 +28,7 @@ export function later(act) {
 function go() {
   if (isGoing || isHeld || !waiting.size) return;
   isGoing = true;
-  // After a picture: nothing is drawn twice for one, nor at all in a page that nobody sees.
+  // After a picture: nothing is drawn twice for one, nor at all in a hidden page.
   requestAnimationFrame(() => whenIdle(work, { timeout: LATEST_MS }));
 }
 
