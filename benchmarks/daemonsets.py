@@ -26,7 +26,7 @@ def run() -> dict[str, float]:
             for affinity in told:
                 told[affinity].append(_measure(name, affinity))
         for figure in FIGURES[name]:
-            without, with_affinity = (min(one[figure] for one in told[affinity]) for affinity in ("0", "1"))
+            without, with_affinity = (min(item[figure] for item in told[affinity]) for affinity in ("0", "1"))
             key = f"{name} {figure}"
             found |= {f"{key} without": without, key: with_affinity, f"{key} ratio": with_affinity / without}
     return {key: round(value, 3) for key, value in found.items()}

@@ -23,7 +23,7 @@ import msgspec
 from benchmarks import dashboard_waits as waits
 from benchmarks import loop_15k, loops
 from tests.web import chromium
-from tests.web.stage import play
+from tests.web.dashboard_process import play
 from windlass.engine.loop import decide
 from windlass.engine.loop_memory import LoopMemory
 from windlass.observability import status_model
@@ -104,7 +104,7 @@ async def measure_page(binary: str) -> dict[str, Any]:
 
 
 def mib(heaps: list[int]) -> dict[str, Any]:
-    return {"heap_mib": [round(one / 2**20, 1) for one in heaps]}
+    return {"heap_mib": [round(item / 2**20, 1) for item in heaps]}
 
 
 async def _now_s(page: chromium.Page) -> float:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from benchmarks import dashboard, loop_15k, loops
 from benchmarks import dashboard_waits as waits
 from tests.web import chromium
-from tests.web.stage import Stage
+from tests.web.dashboard_process import Stage
 from windlass import errors
 from windlass.engine.loop import decide
 from windlass.engine.loop_memory import LoopMemory
@@ -56,10 +56,10 @@ class Autoscaler:
     def _go_round(self) -> None:
         self._now_s += loop_15k.INTERVAL_S
         self._cluster.replace_pods(REPLACED)
-        seen = self._cluster.seen
-        decision = decide(seen, self._memory, self._settings, self._now_s)
+        observation = self._cluster.seen
+        decision = decide(observation, self._memory, self._settings, self._now_s)
         self._memory = decision.memory
-        self.published.on_decision(seen, decision, self._now_s)
+        self.published.on_decision(observation, decision, self._now_s)
         self._cluster.carry_out(decision.plan)
 
     async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:

@@ -96,7 +96,7 @@ class Machine(threading.Thread):
 
     def between(self, from_s: float, to_s: float) -> dict[str, float]:
         """Shares of all cores, and what the pages' main threads got, from the last look before to the first after."""
-        before = [one for one in self.looks if one.at_s <= from_s][-1:] or self.looks[:1]
+        before = [look for look in self.looks if look.at_s <= from_s][-1:] or self.looks[:1]
         after = [one for one in self.looks if one.at_s >= to_s][:1] or self.looks[-1:]
         (first,), (last,) = before, after
         ticks = [now - then for then, now in zip(first.ticks, last.ticks, strict=True)]
@@ -128,12 +128,12 @@ async def tell(page: chromium.Page, machine: Machine) -> dict[str, Any]:
     """How long people waited, and of each who waited too long, why."""
     seen = await page.ask(_TELL)
     waits, origin_s = group(seen["events"]), seen["origin"] / 1000
-    long = [_explain(one, seen["tasks"], machine, origin_s) for one in waits if one.lasts_ms > LONG_MS]
+    long = [_explain(wait, seen["tasks"], machine, origin_s) for wait in waits if wait.lasts_ms > LONG_MS]
     return {
         "interactions": seen["count"],
         "interaction_ms": _spread([one.lasts_ms for one in waits]),
         "interactions_over_100_ms": len(long),
-        "of_these_while_stolen": sum(1 for one in long if one["stolen_percent"] > 100 * STOLEN),
+        "of_these_while_stolen": sum(1 for item in long if item["stolen_percent"] > 100 * STOLEN),
         "over_100_ms": long,
         "asked": seen["asked"],
         "answered": len(seen["answers"]),
@@ -174,7 +174,7 @@ def _spread(times_ms: list[float]) -> dict[str, float]:
 def _look(pages: list[int]) -> Look:
     ticks = tuple(map(int, _read(_PROC / "stat").partition(b"\n")[0].split()[1 : _TICKS + 1]))
     times = [tuple(map(int, found.split())) for pid in pages if (found := _read(_PROC / f"{pid}/schedstat"))]
-    return Look(time.time(), ticks, sum(one[0] for one in times), sum(one[1] for one in times))
+    return Look(time.time(), ticks, sum(item[0] for item in times), sum(entry[1] for entry in times))
 
 
 def _descendants(pid: int) -> list[int]:

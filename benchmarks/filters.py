@@ -13,7 +13,7 @@ import json
 import time
 from typing import Any
 
-from tests.fuzz import oracle
+from tests.differential import oracle
 from windlass.autoscaler.readers import cluster_dump, pods
 from windlass.engine.model import facts, settings
 from windlass.engine.predicates import registry
@@ -135,7 +135,7 @@ def compare(binary: Any, pace: float) -> dict[str, float]:
     started = time.perf_counter()
     answered = oracle.judge(binary, drawn)
     own_seconds = time.perf_counter() - started
-    own_pairs = sum(len(nodes) for one in answered for nodes in one["verdicts"].values())
+    own_pairs = sum(len(nodes) for item in answered for nodes in item["verdicts"].values())
 
     made = case(NODES // 10, SHAPES // 5)
     started = time.perf_counter()

@@ -76,14 +76,17 @@ class Cluster:
                 facts.PodDisruptionBudget(_namespace(app), f"app-{app}", clusters.app_selector(f"app-{app}"), 100)
                 for app in range(APPS)
             ),
-            {(one.kind, one.namespace, one.name): one for one in self._controllers()},
+            {
+                (controller.kind, controller.namespace, controller.name): controller
+                for controller in self._controllers()
+            },
         )
 
     def _controllers(self) -> Iterator[facts.Controller]:
         for number in range(APPS):
             yield facts.Controller("ReplicaSet", _namespace(number), f"app-{number}", f"uid-app-{number}", 800)
-        for one in daemon_pods.daemon_sets():
-            yield facts.Controller("DaemonSet", one.namespace, one.name, one.uid, self._nodes)
+        for daemon_set in daemon_pods.daemon_sets():
+            yield facts.Controller("DaemonSet", daemon_set.namespace, daemon_set.name, daemon_set.uid, self._nodes)
 
     def _pods(self) -> Iterator[facts.Pod]:
         """All pods, node by node; a node's pods are of different apps."""
@@ -144,7 +147,11 @@ class Cluster:
 
     def carry_out(self, instructions: plan.Plan) -> None:
         """Groups are raised and nodes are marked; machines and drains take longer than what is measured."""
-        sizes = {one.group: one.to_size for one in instructions if isinstance(one, plan.Resize)}
+        sizes = {
+            instruction.group: instruction.to_size
+            for instruction in instructions
+            if isinstance(instruction, plan.Resize)
+        }
         groups = tuple(
             dataclasses.replace(group, target_size=sizes.get(group.id, group.target_size)) for group in self.seen.groups
         )

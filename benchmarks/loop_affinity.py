@@ -16,9 +16,13 @@ def measure(apart: bool) -> tuple[float, int]:
         anti = clusters.near_or_apart(app, facts.HOSTNAME) if apart else ()
         spec = facts.PodSpec(requests=clusters.requests(150, clusters.GIB // 2), anti_affinity=anti)
         pods += [loops.pending(pod) for pod in clusters.pods_of(app, PODS // APPS, spec)]
-    seen, _ = loops.observe([], pods, [loops.group("a", [], template, 5_000)])
-    seconds, decision = loops.best(3, lambda: loops.decide_once(seen, Settings()))
-    return seconds, sum(one.to_size - one.from_size for one in decision.plan if isinstance(one, plan.Resize))
+    observation, _ = loops.observe([], pods, [loops.group("a", [], template, 5_000)])
+    seconds, decision = loops.best(3, lambda: loops.decide_once(observation, Settings()))
+    return seconds, sum(
+        instruction.to_size - instruction.from_size
+        for instruction in decision.plan
+        if isinstance(instruction, plan.Resize)
+    )
 
 
 def run() -> dict[str, float]:

@@ -32,11 +32,11 @@ def run() -> dict[str, float]:
         for n, node in enumerate(nodes)
         for pod in clusters.pods_of("app", PODS_PER_NODE, spec, first=n * PODS_PER_NODE, node_name=node.name)
     ]
-    seen, ingest_seconds = loops.observe(nodes, pods, [loops.group("a", nodes, nodes[0], NODES)])
+    observation, ingest_seconds = loops.observe(nodes, pods, [loops.group("a", nodes, nodes[0], NODES)])
     del pods  # the snapshot keeps none of these objects
     controller = facts.Controller("ReplicaSet", "default", "app", replicas=NODES * PODS_PER_NODE)
-    seen = dataclasses.replace(seen, controllers={("ReplicaSet", "default", "app"): controller})
+    observation = dataclasses.replace(observation, controllers={("ReplicaSet", "default", "app"): controller})
     chosen = settings()
-    seconds, decision = loops.best(3, lambda: loops.decide_once(seen, chosen, loop_memory.LoopMemory()))
-    going = sum(isinstance(one, plan.Drain) for one in decision.plan)
+    seconds, decision = loops.best(3, lambda: loops.decide_once(observation, chosen, loop_memory.LoopMemory()))
+    going = sum(isinstance(instruction, plan.Drain) for instruction in decision.plan)
     return {"seconds": seconds, "seconds_with_ingest": seconds + ingest_seconds, "removed": going}

@@ -22,18 +22,22 @@ def run() -> dict[str, float]:
     template = dataclasses.replace(clusters.node(0, 10_000, 100 * clusters.GIB), slices=(pool,))
     count = NODES * PER_NODE
     pods = [_pod(number) for number in range(count)]
-    seen, ingest_seconds = loops.observe([], pods, [loops.group("a", [], template, 2_000)])
-    seen.snapshot.devices.inventory.put(dynamic_resources.DeviceClass(CLASS))
-    seen.snapshot.devices.inventory.put_all(_claim(number) for number in range(count))
-    seconds, decision = loops.best(3, lambda: _decide(seen))
-    added = sum(one.to_size - one.from_size for one in decision.plan if isinstance(one, plan.Resize))
+    observation, ingest_seconds = loops.observe([], pods, [loops.group("a", [], template, 2_000)])
+    observation.snapshot.devices.inventory.put(dynamic_resources.DeviceClass(CLASS))
+    observation.snapshot.devices.inventory.put_all(_claim(number) for number in range(count))
+    seconds, decision = loops.best(3, lambda: _decide(observation))
+    added = sum(
+        instruction.to_size - instruction.from_size
+        for instruction in decision.plan
+        if isinstance(instruction, plan.Resize)
+    )
     return {"seconds": seconds, "seconds_with_ingest": seconds + ingest_seconds, "nodes": added}
 
 
-def _decide(seen: Observation) -> tuple[float, loop.Decision]:
+def _decide(observation: Observation) -> tuple[float, loop.Decision]:
     """A whole loop after a claim changed: nothing that was found for devices before is any use."""
-    seen.snapshot.devices.inventory.put(dynamic_resources.DeviceClass(CLASS))
-    return loops.decide_once(seen, Settings())
+    observation.snapshot.devices.inventory.put(dynamic_resources.DeviceClass(CLASS))
+    return loops.decide_once(observation, Settings())
 
 
 def _pod(number: int) -> facts.Pod:

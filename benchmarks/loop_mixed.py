@@ -25,15 +25,17 @@ def run() -> dict[str, float]:
             node_selector=(("pool", f"pool-{number % 4}"),),
         )
         pods += [loops.pending(pod) for pod in clusters.pods_of(f"app-{number}", PODS // SHAPES, spec)]
-    seen, ingest_seconds = loops.observe([], pods, groups)
-    chosen = Settings()
-    chosen = dataclasses.replace(chosen, scale_up=dataclasses.replace(chosen.scale_up, max_nodes_per_scaleup=5_000))
-    seconds, decision = loops.best(3, lambda: loops.decide_once(seen, chosen))
-    resizes = [one for one in decision.plan if isinstance(one, plan.Resize)]
+    observation, ingest_seconds = loops.observe([], pods, groups)
+    settings = Settings()
+    settings = dataclasses.replace(
+        settings, scale_up=dataclasses.replace(settings.scale_up, max_nodes_per_scaleup=5_000)
+    )
+    seconds, decision = loops.best(3, lambda: loops.decide_once(observation, settings))
+    resizes = [instruction for instruction in decision.plan if isinstance(instruction, plan.Resize)]
     return {
         "seconds": seconds,
         "seconds_with_ingest": seconds + ingest_seconds,
-        "groups": len({one.group for one in resizes}),
+        "groups": len({resize.group for resize in resizes}),
         "nodes": sum(one.to_size - one.from_size for one in resizes),
         "helped": sum(len(proposal.helped) for proposal in decision.story.scale_ups),
     }

@@ -22,7 +22,11 @@ def run() -> dict[str, float]:
         )
         for n in range(PODS)
     ]
-    seen, ingest_seconds = loops.observe([], pods, [loops.group("a", [], template, 2_000)])
-    seconds, decision = loops.best(3, lambda: loops.decide_once(seen, Settings()))
-    added = sum(one.to_size - one.from_size for one in decision.plan if isinstance(one, plan.Resize))
+    observation, ingest_seconds = loops.observe([], pods, [loops.group("a", [], template, 2_000)])
+    seconds, decision = loops.best(3, lambda: loops.decide_once(observation, Settings()))
+    added = sum(
+        instruction.to_size - instruction.from_size
+        for instruction in decision.plan
+        if isinstance(instruction, plan.Resize)
+    )
     return {"seconds": seconds, "seconds_with_ingest": seconds + ingest_seconds, "nodes": added}

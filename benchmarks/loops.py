@@ -67,9 +67,9 @@ def best(times: int, run: Callable[[], tuple[float, loop.Decision]]) -> tuple[fl
 
 
 def decide_once(
-    seen: Observation, settings: Settings, remembered: loop_memory.LoopMemory | None = None, now_s: float = NOW_S
+    observation: Observation, settings: Settings, remembered: loop_memory.LoopMemory | None = None, now_s: float = NOW_S
 ) -> tuple[float, loop.Decision]:
     before = remembered if remembered is not None else loop_memory.LoopMemory()
     started = time.perf_counter()
-    decision = loop.decide(seen, before, settings, now_s)
+    decision = loop.decide(observation, before, settings, now_s)
     return time.perf_counter() - started, decision

@@ -14,7 +14,7 @@ from typing import Any
 
 import prometheus_client
 
-from tests.controllers.machine_pool import world
+from tests.controllers.machine_pool import management_cluster
 from windlass import clock
 from windlass.apiserver import embedded_server, server
 from windlass.controllers import controller_runtime
@@ -25,8 +25,10 @@ from windlass.kube import client, request_builders, resources, rest_config, tran
 POOLS, INSTANCES, CHANGES = 500, 100, 50
 QUIET_S = 10.0
 
-_INFRASTRUCTURE = world.find_resource({"apiVersion": f"{world.INFRASTRUCTURE}/v1beta1", "kind": "NewPool"})
-_POOLS = world.find_resource({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool"})
+_INFRASTRUCTURE = management_cluster.find_resource(
+    {"apiVersion": f"{management_cluster.INFRASTRUCTURE}/v1beta1", "kind": "NewPool"}
+)
+_POOLS = management_cluster.find_resource({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool"})
 
 
 def _name(pool: int, instance: int) -> str:
@@ -44,8 +46,8 @@ class Fleet:
         self.clock = clock.RealClock()
         self.management, self.workload = server.Server(self.clock), server.Server(self.clock)
         self.api, self.nodes = self._client(self.management), self._client(self.workload)
-        self.written = world.Counting(embedded_server.InProcessTransport(self.management, self.clock))
-        self.patched = world.Counting(embedded_server.InProcessTransport(self.workload, self.clock))
+        self.written = management_cluster.Counting(embedded_server.InProcessTransport(self.management, self.clock))
+        self.patched = management_cluster.Counting(embedded_server.InProcessTransport(self.workload, self.clock))
 
     def _client(self, served: server.Server) -> client.Client:
         return client.Client(
@@ -53,16 +55,18 @@ class Fleet:
         )
 
     async def build(self) -> None:
-        for body in (*world.cluster_api_definitions(), *world.provider_definitions()):
-            await self.api.create(world.find_resource(body), body)
+        for body in (*management_cluster.cluster_api_definitions(), *management_cluster.provider_definitions()):
+            await self.api.create(management_cluster.find_resource(body), body)
         cluster = {
             "apiVersion": "cluster.x-k8s.io/v1beta2",
             "kind": "Cluster",
             "metadata": {"name": "work"},
             "spec": {},
         }
-        await self.api.create(world.find_resource(cluster), cluster, "default")
-        secret = world.secret("work-kubeconfig", world.kubeconfig("https://work.example:6443"))
+        await self.api.create(management_cluster.find_resource(cluster), cluster, "default")
+        secret = management_cluster.secret(
+            "work-kubeconfig", management_cluster.kubeconfig("https://work.example:6443")
+        )
         await self.api.create(resources.SECRETS, secret, "default")
         for pool in range(POOLS):
             for instance in range(INSTANCES):
@@ -70,14 +74,14 @@ class Fleet:
             await self._add_pool(pool)
 
     async def add_node(self, name: str) -> None:
-        body = world.node(name)
+        body = management_cluster.node(name)
         body["metadata"]["labels"] = {f"example.com/label-{number}": "value" for number in range(8)}
-        await self.nodes.create(resources.NODES, world.without_status(body))
+        await self.nodes.create(resources.NODES, management_cluster.without_status(body))
         await self.nodes.merge_patch(resources.NODES, name, {"status": body["status"]}, subresource="status")
 
     async def _add_pool(self, pool: int) -> None:
         name = f"pool-{pool:03d}"
-        reference = {"apiGroup": world.INFRASTRUCTURE, "kind": "NewPool", "name": name}
+        reference = {"apiGroup": management_cluster.INFRASTRUCTURE, "kind": "NewPool", "name": name}
         machine = {"clusterName": "work", "bootstrap": {"dataSecretName": "own"}, "infrastructureRef": reference}
         spec = {"clusterName": "work", "replicas": INSTANCES, "template": {"spec": machine}}
         await self.api.create(_INFRASTRUCTURE, _with_kind("NewPool", name, {}), "default")
@@ -96,7 +100,7 @@ class Fleet:
         return dict(found.get("status") or {})
 
     @contextlib.asynccontextmanager
-    async def dial(self, found: rest_config.RestConfig) -> AsyncIterator[transport.Transport]:
+    async def dial(self, config: rest_config.RestConfig) -> AsyncIterator[transport.Transport]:
         yield self.patched
 
     @contextlib.asynccontextmanager
@@ -126,7 +130,7 @@ class Fleet:
 
 
 def _with_kind(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    version = "cluster.x-k8s.io/v1beta2" if kind == "MachinePool" else f"{world.INFRASTRUCTURE}/v1beta1"
+    version = "cluster.x-k8s.io/v1beta2" if kind == "MachinePool" else f"{management_cluster.INFRASTRUCTURE}/v1beta1"
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 

@@ -43,9 +43,9 @@ def machine(number: int, version: int = 1, failed: bool = False) -> dict[str, An
         "topology.cluster.x-k8s.io/owned": "", "node-role.kubernetes.io/worker": "",
     }  # fmt: skip
     conditions = [
-        {"type": one, "status": "False" if one in ("Deleting", "Paused") else "True", "reason": f"{one}Reason",
-         "observedGeneration": 2, "lastTransitionTime": _TIME, "message": f"* {one}: nothing to report of this one"}
-        for one in _CONDITIONS
+        {"type": item, "status": "False" if item in ("Deleting", "Paused") else "True", "reason": f"{item}Reason",
+         "observedGeneration": 2, "lastTransitionTime": _TIME, "message": f"* {item}: nothing to report of this one"}
+        for item in _CONDITIONS
     ]  # fmt: skip
     failure = {"failureReason": "CreateError", "failureMessage": "no capacity"} if failed else {}
     return {
@@ -165,9 +165,9 @@ async def _measure() -> dict[str, float]:
 
     def observe() -> float:
         started_s = time.process_time()
-        seen = provider.observe(nodes)
+        observed = provider.observe(nodes)
         taken_s = time.process_time() - started_s
-        assert sum(len(one.instances) for one in seen.groups) == MACHINES
+        assert sum(len(group.instances) for group in observed.groups) == MACHINES
         return taken_s
 
     found["first_cpu_seconds"] = observe()

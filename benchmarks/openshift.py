@@ -14,7 +14,7 @@ import time
 
 from benchmarks import openshift_operator, openshift_pairs
 from benchmarks.openshift_operator import Cpu
-from tests.controllers.openshift.cluster import Cluster
+from tests.controllers.openshift.openshift_cluster import Cluster
 from windlass import clock
 from windlass.controllers.openshift import machine_apis
 from windlass.kube import client, errors

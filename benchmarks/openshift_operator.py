@@ -56,7 +56,7 @@ class Served(server.Server):
 
     def count_writes(self) -> int:
         """Events left out."""
-        return sum("/events" not in each for each in self.writes)
+        return sum("/events" not in item for item in self.writes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import time
 import msgspec
 
 from benchmarks import openshift_operator
-from tests.controllers.openshift.machineset_sync import world
-from tests.controllers.openshift.machineset_sync.world import CLUSTER, TEMPLATES, World
+from tests.controllers.openshift.machineset_sync import machine_set_pairs
+from tests.controllers.openshift.machineset_sync.machine_set_pairs import CLUSTER, TEMPLATES, World
 from windlass import clock
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
@@ -45,10 +45,10 @@ class Fleet(World):
         await self.build()
         await self.api.create(TEMPLATES, {"metadata": {"name": "shared"}, "spec": {}}, CLUSTER_API.namespace)
         for number in range(PAIRS):
-            body = world.machine_api_set(f"set-{number:03d}", 1)
+            body = machine_set_pairs.machine_api_set(f"set-{number:03d}", 1)
             holder = "MachineAPI" if number % 2 else "ClusterAPI"
             body["spec"]["authoritativeAPI"] = holder
-            body["spec"]["template"]["spec"]["providerSpec"] = world.provider_spec(template="shared")
+            body["spec"]["template"]["spec"]["providerSpec"] = machine_set_pairs.provider_spec(template="shared")
             await self.add(MACHINE_API, body, {"authoritativeAPI": holder})
 
     def run_operator(self) -> contextlib.AbstractAsyncContextManager[int]:
@@ -70,7 +70,7 @@ class Fleet(World):
             found = (
                 await self.api.list(MACHINE_API.machine_sets(), request_builders.ListOptions(MACHINE_API.namespace))
             ).items
-            if all(each.get("status", {}).get("synchronizedGeneration") for each in found):
+            if all(item.get("status", {}).get("synchronizedGeneration") for item in found):
                 return
             await asyncio.sleep(0.2)
 
@@ -124,7 +124,7 @@ async def _run() -> dict[str, float]:
         caught_up_s = time.perf_counter() - after.at_s
         await asyncio.sleep(3.0)
         writes = fleet.served.count_writes() - first
-        lags_ms = sorted(1000.0 * each for each in fleet.lags_s)
+        lags_ms = sorted(1000.0 * item for item in fleet.lags_s)
         at_once_s = await fleet.scale_at_once()
         await asyncio.sleep(3.0)
         before_quiet = fleet.served.count_writes()

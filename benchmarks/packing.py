@@ -27,10 +27,10 @@ def run() -> dict[str, float]:
 
     def pack(these: list[binpacking.ShapeCount]) -> tuple[float, binpacking.Estimate]:
         started = time.perf_counter()
-        found = binpacking.estimate(
+        estimate = binpacking.estimate(
             snapshot, these, template, binpacking.EstimationLimiter([]), settings.DEFAULT_FILTER_CONFIG
         )
-        return time.perf_counter() - started, found
+        return time.perf_counter() - started, estimate
 
     seconds, found = min((pack(groups) for _ in range(5)), key=lambda pair: pair[0])
     singly = [binpacking.ShapeCount(group.shape, 1) for group in groups for _ in range(group.count)]

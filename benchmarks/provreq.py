@@ -33,17 +33,22 @@ def run() -> dict[str, float]:
         for pod in clusters.pods_of(f"app-{number % 100}", PODS_PER_NODE, spec, number * PODS_PER_NODE, node.name)
     )
     template = replace(nodes[0], name="template", provider_id="")
-    seen, _ = loops.observe(nodes, running, [loops.group("a", nodes, template, 2 * NODES)])
-    seen = replace(seen, requests=tuple(_ask(number) for number in range(REQUESTS)))
-    seconds, decision = loops.best(3, lambda: loops.decide_once(seen, SETTINGS))
-    said = {one.name: one.conditions for one in decision.plan if isinstance(one, plan.SetConditions)}
-    answered = tuple(replace(one, conditions=said[one.name]) for one in seen.requests)
-    after = replace(seen, requests=answered)
+    observation, _ = loops.observe(nodes, running, [loops.group("a", nodes, template, 2 * NODES)])
+    observation = replace(observation, requests=tuple(_ask(number) for number in range(REQUESTS)))
+    seconds, decision = loops.best(3, lambda: loops.decide_once(observation, SETTINGS))
+    said = {
+        instruction.name: instruction.conditions
+        for instruction in decision.plan
+        if isinstance(instruction, plan.SetConditions)
+    }
+    answered = tuple(replace(request, conditions=said[request.name]) for request in observation.requests)
+    after = replace(observation, requests=answered)
     booking, booked = loops.best(3, lambda: loops.decide_once(after, SETTINGS, decision.memory, loops.NOW_S + 10))
     return {
         "seconds": seconds,
         "found": sum(
-            provisioning_conditions.is_condition_true(one, provisioning_conditions.PROVISIONED) for one in answered
+            provisioning_conditions.is_condition_true(provisioning_request, provisioning_conditions.PROVISIONED)
+            for provisioning_request in answered
         ),
         "not_found": sum(
             not provisioning_conditions.is_condition_true(one, provisioning_conditions.PROVISIONED) for one in answered

@@ -59,7 +59,7 @@ def _wait_for_status(found: bed.Bed) -> None:
     deadline_s = time.monotonic() + 60
     while time.monotonic() < deadline_s:
         maps = found.api.get("/api/v1/namespaces/kube-system/configmaps")["items"]
-        status = [one for one in maps if one["metadata"]["name"] == "cluster-autoscaler-status"]
+        status = [item for item in maps if item["metadata"]["name"] == "cluster-autoscaler-status"]
         if status and "Running" in status[0].get("data", {}).get("status", ""):
             return
         time.sleep(0.2)
@@ -134,7 +134,7 @@ def measure(scenario: Scenario) -> dict[str, float]:
             time.sleep(0.2)
         time.sleep(scenario.settle_s)
         with autoscaling(found, scenario.flags) as autoscaler:
-            pids = {one.name: one.pid for one in processes.alive(found.site.directory)}
+            pids = {process.name: process.pid for process in processes.alive(found.site.directory)}
             return asyncio.run(play(found, scenario, {**pids, "autoscaler": autoscaler, "watching": os.getpid()}))
 
 

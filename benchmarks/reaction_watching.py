@@ -40,7 +40,7 @@ class Watcher:
         conditions = status.get("conditions") or ()
         self._note("pod created", name, True)
         unschedulable = any(
-            one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable" for one in conditions
+            item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions
         )
         self._note("pod unschedulable", name, unschedulable)
         self._note("pod bound", name, bool(found["spec"].get("nodeName")))
@@ -61,7 +61,7 @@ class Watcher:
             self.counts.append((time.monotonic(), len(self.nodes)))
         if found is not None:
             conditions = found.get("status", {}).get("conditions") or ()
-            is_ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+            is_ready = any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
             self._note("node registered", name, True)
             self._note("node ready", name, is_ready)
             self._note("node takes pods", name, is_ready and not found["spec"].get("taints"))
@@ -102,7 +102,7 @@ class _Sink:
 
     def end(self) -> None: ...
 
-    def set_aside(self, found: resources.Unreadable[Unstructured]) -> None: ...
+    def set_aside(self, unreadable: resources.Unreadable[Unstructured]) -> None: ...
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
         self._see(metadata.name or "", None)
@@ -124,7 +124,7 @@ async def watching(found: bed.Bed, *, nodes: bool, machines: bool) -> AsyncItera
     async with reach.connect() as server:
         api = client.Client(server, clock.RealClock(), client.ClientSettings(qps=0))
         every = [informers.Informer(api, kind.untyped(), _Sink(see)) for kind, see in kinds]
-        following = [asyncio.create_task(one.run()) for one in every]
+        following = [asyncio.create_task(informer.run()) for informer in every]
         try:
             for one in every:
                 await one.wait_synced()

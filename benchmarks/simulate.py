@@ -93,10 +93,10 @@ def run() -> dict[str, float]:
     began_s = time.perf_counter()
     told: dict[str, float] = {}
     for nodes in SIZES:
-        found = measure(nodes, HOURS[nodes])
+        figures = measure(nodes, HOURS[nodes])
         told |= {
-            f"simulated_s_per_cpu_s_at_{nodes}_nodes": round(found.simulated_s_per_s, 1),
-            f"pods_at_{nodes}_nodes": found.pods,
-            f"founding_s_at_{nodes}_nodes": round(found.founding_s, 2),
+            f"simulated_s_per_cpu_s_at_{nodes}_nodes": round(figures.simulated_s_per_s, 1),
+            f"pods_at_{nodes}_nodes": figures.pods,
+            f"founding_s_at_{nodes}_nodes": round(figures.founding_s, 2),
         }
     return {"seconds": round(time.perf_counter() - began_s, 2), **told}

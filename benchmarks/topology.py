@@ -39,9 +39,9 @@ def decide(pods: int) -> tuple[float, int]:
     started = time.perf_counter()
     snapshot.fork()
     placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
-    found = hinting.try_schedule_pods(placer, rows, hinting.HintingState(), snapshot.nodes.alive)
+    scheduling_result = hinting.try_schedule_pods(placer, rows, hinting.HintingState(), snapshot.nodes.alive)
     snapshot.commit()
-    return time.perf_counter() - started, len(found.placed)
+    return time.perf_counter() - started, len(scheduling_result.placed)
 
 
 def run() -> dict[str, float]:

@@ -51,7 +51,7 @@ def define(server: api.Api, body: api.Object) -> None:
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{body['metadata']['name']}"
     api.wait_for(path, lambda: server.get(path), lambda crd: clusterapi.has_condition(crd, "Established"))
     spec = body["spec"]
-    for version in (one["name"] for one in spec["versions"] if one["served"]):
+    for version in (item["name"] for item in spec["versions"] if item["served"]):
         wait_served(server, f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
 
 

@@ -78,8 +78,8 @@ def judge(
     snapshot: Snapshot, pod: facts.Pod, profile: settings.FilterConfig = settings.DEFAULT_FILTER_CONFIG
 ) -> dict[str, Refusal | None]:
     """What the filters say of a waiting pod, by node name."""
-    found = registry.diagnose(snapshot, snapshot.shape_of(pod), profile)
-    return {snapshot.nodes.names[row]: found[row] for row in found.rows.tolist()}
+    diagnosis = registry.diagnose(snapshot, snapshot.shape_of(pod), profile)
+    return {snapshot.nodes.names[row]: diagnosis[row] for row in diagnosis.rows.tolist()}
 
 
 def feasible(

@@ -46,7 +46,7 @@ class Module:
         tree = ast.parse(source)
         for statement in ast.walk(tree):
             self._import(statement)
-        self._own = {one for statement in tree.body for one in _defined(statement)}
+        self._own = {item for statement in tree.body for item in _defined(statement)}
         for statement in tree.body:
             self._read(statement)
 
@@ -159,8 +159,8 @@ class CallGraph:
 
         Of an attribute, those methods count whose class is in a module that it imports.
         """
-        imported = {one for one in self._list_imported(module)}
-        attributes = {one for node in module.nodes.values() for one in node.attributes}
+        imported = {item for item in self._list_imported(module)}
+        attributes = {entry for node in module.nodes.values() for entry in node.attributes}
         names = {self.follow(name) for node in module.nodes.values() for name in node.names}
         for name, node in self.nodes.items():
             is_used = node.is_method and node.module in imported and name.rpartition(".")[2] in attributes
@@ -179,7 +179,7 @@ class CallGraph:
         if node.is_method and last.startswith("__"):
             return found | {owner} | self._named[owner]
         if node.is_method or self._named[node.module]:  # or its module is handed on as a value
-            found |= {one for one in self._mentioned[last] if self._may_know(self.nodes[one], node, last)}
+            found |= {item for item in self._mentioned[last] if self._may_know(self.nodes[item], node, last)}
         return found - {name}
 
     def _may_know(self, one: Node, node: Node, attribute: str) -> bool:
@@ -193,12 +193,12 @@ class CallGraph:
         paths, left = {name: [name]}, [name]
         while left:
             last = left.pop(0)
-            for one in sorted(self.list_referrers(last) - paths.keys()):
-                paths[one] = [one, *paths[last]]
-                if is_root(one):
-                    return paths[one]
-                if passes(one):
-                    left.append(one)
+            for item in sorted(self.list_referrers(last) - paths.keys()):
+                paths[item] = [item, *paths[last]]
+                if is_root(item):
+                    return paths[item]
+                if passes(item):
+                    left.append(item)
         return []
 
 
@@ -217,5 +217,5 @@ def _defined(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
         return [statement.target.id]
     if isinstance(statement, ast.Assign):
-        return [one.id for target in statement.targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+        return [item.id for target in statement.targets for item in ast.walk(target) if isinstance(item, ast.Name)]
     return []

@@ -14,24 +14,24 @@ from tests import strategies
 
 pytest_plugins = [
     "testbed.fixtures",
-    "tests.autoscaler.expander_server.serving",
+    "tests.autoscaler.grpc_expander.go_server",
     "tests.emissions",
     "tests.flag_effects",
 ]
 
 _ONE_AFTER_ANOTHER = "live autoscaler, one after another"
 ON_REAL_SERVERS = {
-    "e2e/test_capacity.py": _ONE_AFTER_ANOTHER,
+    "e2e/test_capacity_apis.py": _ONE_AFTER_ANOTHER,
     "e2e/test_install.py": _ONE_AFTER_ANOTHER,
-    "e2e/test_leading.py": _ONE_AFTER_ANOTHER,
+    "e2e/test_leader_election.py": _ONE_AFTER_ANOTHER,
     "e2e/test_openshift.py": _ONE_AFTER_ANOTHER,
     "e2e/test_outages.py": _ONE_AFTER_ANOTHER,
-    "e2e/test_requests.py": _ONE_AFTER_ANOTHER,
-    "testbed/rights": _ONE_AFTER_ANOTHER,
+    "e2e/test_provisioning_requests.py": _ONE_AFTER_ANOTHER,
+    "testbed/rbac": _ONE_AFTER_ANOTHER,
     "testbed/test_worker_pools.py": _ONE_AFTER_ANOTHER,
     "e2e": "live autoscaler",
     "contracts": "real control plane",
-    "kube/test_on_servers.py": "real control plane",
+    "kube/test_client_on_servers.py": "real control plane",
     "testbed": "real control plane",
 }
 """Below tests/: what talks to the real control plane, and its group. Servers are shared within a group, so its tests
@@ -99,7 +99,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not config.getoption("numprocesses", None):
         return
     lasted_s: dict[str, float] = collections.defaultdict(float)
-    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+    for report in (item for reports in terminalreporter.stats.values() for item in reports):
         if isinstance(report, pytest.TestReport):
             lasted_s[report.nodeid.partition("@")[2] or "tests in no group, together"] += report.duration
     for group, seconds in sorted(lasted_s.items(), key=lambda each: -each[1]):

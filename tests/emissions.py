@@ -20,7 +20,7 @@ from typing import Any
 import prometheus_client
 import pytest
 
-from handbook import events, metrics
+from tools import events_reference, metrics_reference
 from windlass.kube import client, transport
 from windlass.observability import metric_definitions
 
@@ -97,11 +97,11 @@ class Emissions:
 
     def find_gaps(self) -> Iterator[str]:
         """What is documented and was not emitted."""
-        for family in metrics.find():
+        for family in metrics_reference.find():
             if not family.constant and family.name.removesuffix("_total") not in self.metrics:
-                yield f"metric {family.name} moved in no test; if it cannot, say why in families.CONSTANT"
-        for entry in events.find().values():
-            if entry.section != events.ALERTS and entry.name not in self.reasons:
+                yield f"metric {family.name} moved in no test; if it cannot, say why in CONSTANT_METRICS"
+        for entry in events_reference.find().values():
+            if entry.section != events_reference.ALERTS and entry.name not in self.reasons:
                 yield f"reason {entry.name} of docs/runbook.md was sent to an API server in no test"
 
     def find_live_gaps(self, documented: Iterable[metric_definitions.MetricFamily]) -> Iterator[str]:
@@ -122,7 +122,7 @@ def is_of_the_package(frame: types.FrameType) -> bool:
 def _find_samples(family: metric_definitions.MetricFamily) -> Iterator[str]:
     """The samples of a family that are above 0 once it has moved."""
     if family.name == metric_definitions.FUNCTION_DURATIONS.name:
-        yield from (f'{_DURATION}{{function="{one}"}}' for one in metrics.MEASURED)
+        yield from (f'{_DURATION}{{function="{loop_function}"}}' for loop_function in metrics_reference.MEASURED)
     elif family.kind in (metric_definitions.MetricKind.HISTOGRAM, metric_definitions.MetricKind.SUMMARY):
         yield f"{family.name}_count"
     else:
@@ -144,7 +144,7 @@ class Coverage:
     def is_whole(self, config: pytest.Config) -> bool:
         """Were all tests of tests/e2e run? Where there is no control plane, or no Go, some are skipped."""
         files = {path.name for path in (Path(__file__).parent / "e2e").glob("test_*.py")} - _OPTIONAL
-        names_tests = any("::" in one for one in config.args)
+        names_tests = any("::" in item for item in config.args)
         return files <= self.files - self.skipped and not names_tests and not is_narrowed(config)
 
 
@@ -202,7 +202,9 @@ def find_all_gaps(config: pytest.Config) -> Iterator[str]:
     if is_whole(config):
         yield from _found.find_gaps()
     if _coverage.is_whole(config):
-        yield from _found.find_live_gaps(metrics.find() if is_whole(config) else metric_definitions.METRIC_FAMILIES)
+        yield from _found.find_live_gaps(
+            metrics_reference.find() if is_whole(config) else metric_definitions.METRIC_FAMILIES
+        )
 
 
 def is_whole(config: pytest.Config) -> bool:
@@ -213,4 +215,4 @@ def is_whole(config: pytest.Config) -> bool:
 def is_narrowed(config: pytest.Config) -> bool:
     """Do options leave tests out?"""
     narrowed = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "collectonly", "stepwise", "maxfail")
-    return any(config.getoption(one, None) for one in narrowed)
+    return any(config.getoption(item, None) for item in narrowed)

@@ -25,9 +25,9 @@ from windlass.engine.model import settings
 HERE = Path(__file__).parent
 SHOWN = "shown"
 TABLE = HERE / "flag_effects.tsv"
-_PARSING = ("autoscaler/test_flags.py", "autoscaler/test_command_line.py", "autoscaler/test_wiring.py", "docs/", "e2e/")
+_PARSING = ("autoscaler/options/", "docs/", "e2e/")
 """Tests of how flags are read and described: they do not show an effect."""
-_QUICK = ("engine/decide/", "engine/", "providers/", "runtime/", "autoscaler/", "explain/")
+_QUICK = ("engine/loop/", "engine/", "providers/", "runtime/", "autoscaler/", "explain/")
 _MOST = 2
 _MOST_S = 60
 """Tests that are tried for a flag, and how long they may take together."""
@@ -46,7 +46,7 @@ class Effect(NamedTuple):
 def read_table() -> Mapping[str, Effect]:
     """By flag."""
     lines = TABLE.read_text(encoding="utf-8").splitlines()
-    return {found.flag: found for found in (Effect(*line.split("\t")) for line in lines)}
+    return {effect.flag: effect for effect in (Effect(*line.split("\t")) for line in lines)}
 
 
 def find_flags() -> Mapping[str, flags.Flag]:
@@ -91,7 +91,7 @@ def find_tests(flag: flags.Flag) -> Iterator[str]:
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 body = ast.get_source_segment(text, node) or ""
-                own = body + "".join(ast.get_source_segment(text, one) or "" for one in node.decorator_list)
+                own = body + "".join(ast.get_source_segment(text, item) or "" for item in node.decorator_list)
                 (inside if mentions(own, flag) else around).append(f"tests/{place}::{node.name}")
     yield from sorted(inside, key=_rank)
     yield from sorted(around, key=_rank)
@@ -135,13 +135,17 @@ def run_deaf(flag: str, tests: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> int:
     if arguments[:1] == ["find"]:
-        for name in arguments[1:] or [one for one in find_flags() if one not in read_table()]:
+        for name in arguments[1:] or [item for item in find_flags() if item not in read_table()]:
             tests = list(find_tests(find_flags()[name]))[:_MOST]
             found = run_deaf(name, tests) if tests else []
             print(name, *found[:3], sep="\t", flush=True)
         return 0
     known = read_table().values()
-    unheeded = [f"{one.flag}\t{one.test}" for one in known if one.how == SHOWN and not run_deaf(one.flag, [one.test])]
+    unheeded = [
+        f"{effect.flag}\t{effect.test}"
+        for effect in known
+        if effect.how == SHOWN and not run_deaf(effect.flag, [effect.test])
+    ]
     print(*unheeded, sep="\n")
     return 1 if unheeded else 0
 

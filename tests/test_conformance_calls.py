@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[1]
 ADAPTERS = {f"tests.conformance.{path.stem}": path for path in (ROOT / "tests" / "conformance").glob("*.py")}
 
 LOOP = frozenset({"windlass.engine.loop.decide", "windlass.engine.drain_loop.advance"})
-LIVE = tuple(f"windlass.{name}." for name in ("autoscaler", "controllers", "providers", "kube", "runtime"))
+LIVE = tuple(
+    f"windlass.{name}." for name in ("autoscaler", "observability", "controllers", "providers", "kube", "runtime")
+)
 """Packages of live processes. What only `explain`, the simulator or a command uses, the loop does not use."""
 ENGINE = "windlass.engine."
 
@@ -48,13 +50,13 @@ def is_used(name: str) -> bool:
 def find_unused(adapter: str) -> list[str]:
     """What an adapter refers to that no live process uses."""
     module = Module(adapter, ADAPTERS[adapter].read_text(encoding="utf-8"), {*graph().modules, *ADAPTERS})
-    judged = [one for one in graph().find_direct(module) if one.startswith((ENGINE, *LIVE))]
-    return [one for one in judged if not is_used(one)]
+    judged = [item for item in graph().find_direct(module) if item.startswith((ENGINE, *LIVE))]
+    return [entry for entry in judged if not is_used(entry)]
 
 
 @pytest.mark.parametrize("adapter", sorted(ADAPTERS))
 def test_a_recorded_table_runs_only_through_code_that_a_live_process_uses(adapter: str) -> None:
-    unused = [one for one in find_unused(adapter) if one not in EXEMPT]
+    unused = [item for item in find_unused(adapter) if item not in EXEMPT]
     assert unused == [], (
         f"{adapter} runs through code that the loop does not use. Call what the loop calls instead, best of all "
         "`decide` itself (tests/conformance/loop.py), or wire the code and take it into the loop."
@@ -62,7 +64,7 @@ def test_a_recorded_table_runs_only_through_code_that_a_live_process_uses(adapte
 
 
 def test_no_exemption_is_left_that_nothing_needs() -> None:
-    found = {one for adapter in ADAPTERS for one in find_unused(adapter)}
+    found = {item for adapter in ADAPTERS for item in find_unused(adapter)}
     assert sorted(EXEMPT.keys() - found) == []
 
 

@@ -8,8 +8,8 @@ from typing import cast
 import prometheus_client
 import pytest
 
-from handbook import events, metrics
 from tests.emissions import Coverage, Emissions, is_whole
+from tools import events_reference, metrics_reference
 from windlass import clock
 from windlass.apiserver import embedded_server, server
 from windlass.kube import client, resources
@@ -29,15 +29,15 @@ def emissions() -> Iterator[Emissions]:
 
 def test_without_any_emission_every_documented_metric_and_reason_is_a_gap() -> None:
     gaps = list(Emissions().find_gaps())
-    moving = [one for one in metrics.find() if not one.constant]
-    reasons = [one for one in events.find().values() if one.section != events.ALERTS]
+    moving = [family for family in metrics_reference.find() if not family.constant]
+    reasons = [entry for entry in events_reference.find().values() if entry.section != events_reference.ALERTS]
     assert len(gaps) == len(moving) + len(reasons) > 100
 
 
 def test_what_is_excused_is_documented() -> None:
     excused = metric_definitions.CONSTANT_METRICS.keys() | metric_definitions.NORMALLY_ZERO_METRICS.keys()
-    assert excused <= {one.name for one in metrics.find()}
-    page = metrics.page()
+    assert excused <= {family.name for family in metrics_reference.find()}
+    page = metrics_reference.page()
     assert all(
         reason in page
         for reason in (
@@ -106,14 +106,14 @@ def test_a_family_has_moved_on_a_live_process_if_a_scrape_showed_it_above_0() ->
 
 def test_durations_have_moved_on_a_live_process_if_those_of_every_function_have() -> None:
     found = Emissions()
-    for one in metrics.MEASURED[1:]:
-        found.note_scrape({f'{metric_definitions.FUNCTION_DURATIONS.name}_count{{function="{one}"}}': 1.0})
+    for loop_function in metrics_reference.MEASURED[1:]:
+        found.note_scrape({f'{metric_definitions.FUNCTION_DURATIONS.name}_count{{function="{loop_function}"}}': 1.0})
     (gap,) = found.find_live_gaps((metric_definitions.FUNCTION_DURATIONS,))
-    assert f'function="{metrics.MEASURED[0]}"' in gap
+    assert f'function="{metrics_reference.MEASURED[0]}"' in gap
 
 
 def test_constants_and_families_that_are_normally_0_are_no_gaps_on_live_processes() -> None:
-    excused = [one for one in metric_definitions.METRIC_FAMILIES if one.constant or one.normally_zero]
+    excused = [family for family in metric_definitions.METRIC_FAMILIES if family.constant or family.normally_zero]
     assert len(excused) == len(metric_definitions.CONSTANT_METRICS) + len(metric_definitions.NORMALLY_ZERO_METRICS)
     assert list(Emissions().find_live_gaps(excused)) == []
 
@@ -142,7 +142,7 @@ def test_a_run_of_every_file_of_the_tests_on_live_processes_is_judged_by_them() 
     coverage = note_all(Coverage())
     assert is_covered(coverage, Chosen("tests/e2e"))
     coverage.note("tests/e2e/test_outages.py::test_something", was_skipped=True)
-    coverage.note("tests/kube/test_on_servers.py::test_something", was_skipped=True)
+    coverage.note("tests/kube/test_client_on_servers.py::test_something", was_skipped=True)
     assert is_covered(coverage, Chosen("tests/e2e"))
 
 

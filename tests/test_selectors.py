@@ -24,9 +24,9 @@ OPPOSITES = [(Operator.IN, Operator.NOT_IN, ("x", "y")), (Operator.EXISTS, Opera
 @pytest.mark.parametrize(("one", "other", "wanted"), OPPOSITES)
 @given(value=st.none() | values)
 def test_opposite_operators_never_agree(
-    one: Operator, other: Operator, wanted: tuple[str, ...], value: str | None
+    operator: Operator, other: Operator, wanted: tuple[str, ...], value: str | None
 ) -> None:
-    assert Requirement("a", one, wanted).accepts(value) != Requirement("a", other, wanted).accepts(value)
+    assert Requirement("a", operator, wanted).accepts(value) != Requirement("a", other, wanted).accepts(value)
 
 
 @pytest.mark.parametrize(

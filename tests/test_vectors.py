@@ -34,7 +34,7 @@ def check(path: Path) -> None:
     runner = find_runner(path, RELEASES.get(path.parent.name, scheduler_releases.DEFAULT_RELEASE))
     assert runner is not None
     outcomes = list(runner(path))
-    assert [f"{one.name}: {text}" for one in outcomes for text in one.differences] == []
+    assert [f"{outcome.name}: {text}" for outcome in outcomes for text in outcome.differences] == []
     assert sum(one.agreed for one in outcomes) == sum(one.total for one in outcomes) > 0
 
 

@@ -96,7 +96,7 @@ def _labels(name: str) -> Object:
 def _well() -> list[Object]:
     now = _now()
     times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
-    return [dict(zip(("type", "status", "reason", "message"), one, strict=True)) | times for one in _WELL]
+    return [dict(zip(("type", "status", "reason", "message"), item, strict=True)) | times for item in _WELL]
 
 
 def _now() -> str:

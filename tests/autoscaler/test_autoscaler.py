@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.autoscaler.little_cluster import NOW_S, Cluster, play
+from tests.autoscaler.in_process_cluster import NOW_S, Cluster, play
+from tests.providers import fake_provider
+from tests.providers.fake_provider import Fate
 from windlass import clock
 from windlass.autoscaler import memory_encoding
 from windlass.autoscaler.shadow_mode import DryRun
@@ -18,8 +20,7 @@ from windlass.engine import taints
 from windlass.engine.model import facts, node_groups, plan
 from windlass.engine.model.settings import Settings
 from windlass.kube import request_builders, resources
-from windlass.providers import base, fake_provider
-from windlass.providers.fake_provider import Fate
+from windlass.providers import base
 
 WASTEFUL = (("cpu", 16_000), ("memory", 2**36), ("pods", 110))
 """What nobody chooses if there is something smaller."""
@@ -27,17 +28,17 @@ WASTEFUL = (("cpu", 16_000), ("memory", 2**36), ("pods", 110))
 
 def quick(**deviations: Any) -> Settings:
     """Settings with short times."""
-    chosen = Settings()
+    settings = Settings()
     return replace(
-        chosen,
+        settings,
         groups=replace(
-            chosen.groups,
+            settings.groups,
             scale_down_unneeded_time_s=20.0,
             max_node_provision_time_s=57.0,
             max_node_startup_time_s=57.0,
         ),
-        scale_down=replace(chosen.scale_down, scale_down_delay_after_add_s=10.0),
-        deviations=replace(chosen.deviations, **deviations),
+        scale_down=replace(settings.scale_down, scale_down_delay_after_add_s=10.0),
+        deviations=replace(settings.deviations, **deviations),
     )
 
 
@@ -329,10 +330,10 @@ def test_a_dry_run_decides_the_same_again_and_again_and_changes_nothing() -> Non
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a", 0)
         cluster.add_pod("p", "2")
-        async with cluster.autoscaling(bystander=DryRun()) as running:
+        async with cluster.autoscaling(observer=DryRun()) as running:
             await cluster.clock.sleep(65.0)
             assert running.decision is not None
-            assert [type(one).__name__ for one in running.decision.plan] == ["Resize"]
+            assert [type(instruction).__name__ for instruction in running.decision.plan] == ["Resize"]
             assert running.memory.durable.health.requests.scale_ups == {}
             assert cluster.provider.groups["a"].size == 0
             assert not [call for call in cluster.carrier.calls if not call.startswith("GET")]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.chaos import account, drawing, judging
+from tests.chaos import day_generator, invariants, run_summary
 
 
 def main() -> int:
@@ -21,26 +21,26 @@ def main() -> int:
     parser.add_argument("--to", type=Path, help="write a line for each day to this file, and pass over those in it")
     arguments = parser.parse_args()
     if arguments.seed is not None:
-        print(*drawing.draw(arguments.seed).tell(), sep="\n")
+        print(*day_generator.draw(arguments.seed).tell(), sep="\n")
         return _play([arguments.seed], 1, None)
     return _play(range(arguments.first, arguments.first + arguments.days), arguments.jobs, arguments.to)
 
 
 def _play(seeds: Iterable[int], jobs: int, to: Path | None) -> int:
     """All of them, whatever came of the others."""
-    began_s, kept = time.monotonic(), account.Account()
-    for verdict in account.read(to):
+    began_s, kept = time.monotonic(), run_summary.Account()
+    for verdict in run_summary.read(to):
         kept.add(verdict)
     left = [seed for seed in seeds if seed not in kept.seeds]
     with concurrent.futures.ProcessPoolExecutor(jobs, initializer=_be_quiet) as pool:
-        waiting = {pool.submit(judging.judge, seed): seed for seed in left}
+        waiting = {pool.submit(invariants.judge, seed): seed for seed in left}
         for done in concurrent.futures.as_completed(waiting):
             try:
                 verdict = done.result()
             except Exception as error:  # the process that played it is gone
-                verdict = judging.Verdict(waiting[done], (repr(error),), 0, {}, {})
+                verdict = invariants.Verdict(waiting[done], (repr(error),), 0, {}, {})
             kept.add(verdict)
-            account.write(to, verdict)
+            run_summary.write(to, verdict)
             _say(verdict)
     print(f"{kept.tell()}; {time.monotonic() - began_s:.0f} s for the last {len(left)}")
     return 1 if kept.bad else 0
@@ -52,7 +52,7 @@ def _be_quiet() -> None:
     logging.getLogger("windlass").setLevel(logging.ERROR)
 
 
-def _say(verdict: judging.Verdict) -> None:
+def _say(verdict: invariants.Verdict) -> None:
     for complaint in verdict.complaints[:20]:
         print(f"seed {verdict.seed}: {complaint}", flush=True)
     if verdict.complaints:

@@ -2,19 +2,19 @@
 
 import pytest
 
-from tests.chaos import drawing, judging
+from tests.chaos import day_generator, invariants
 
 SEEDS = range(4)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_day_on_which_everything_goes_wrong_ends_in_order(seed: int) -> None:
-    verdict = judging.judge(seed)
+    verdict = invariants.judge(seed)
     assert not verdict.complaints, f"python -m tests.chaos --seed {seed}"
     assert verdict.totals["nodes_added"] > 0
     assert verdict.deaths or verdict.hits
 
 
 def test_the_same_seed_draws_the_same_day() -> None:
-    assert [*drawing.draw(7).tell()] == [*drawing.draw(7).tell()]
-    assert [*drawing.draw(7).tell()] != [*drawing.draw(8).tell()]
+    assert [*day_generator.draw(7).tell()] == [*day_generator.draw(7).tell()]
+    assert [*day_generator.draw(7).tell()] != [*day_generator.draw(8).tell()]

@@ -18,14 +18,14 @@ def test_without_arguments_the_commands_are_listed() -> None:
 
     assert outcome.code == 0
     assert "windlass COMMAND" in outcome.out
-    assert "Say for each pending pod on which nodes it fits" in outcome.out
+    assert "Print for each pending pod on which nodes it fits" in outcome.out
 
 
 def test_help_says_that_pods_are_judged_alone() -> None:
     outcome = windlass("fit", "--help")
 
     assert outcome.code == 0
-    assert "Every pending pod is judged alone" in outcome.out
+    assert "Every pending pod is checked alone" in outcome.out
     for option in ("--output", "-o", "--explain", "--verbose", "-v", "--check", "--scheduler-config-file"):
         assert option in outcome.out
 
@@ -104,3 +104,9 @@ def test_an_output_that_cannot_be_written_to_is_one_sentence(
     run = subprocess.run(command, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, env=environment)
     assert run.returncode == 2
     assert run.stderr == f"windlass: cannot write to standard output: {why}\n"
+
+
+def test_the_package_runs_as_a_module() -> None:
+    run = subprocess.run([sys.executable, "-m", "windlass", "--version"], capture_output=True, text=True, check=True)
+
+    assert run.stdout == windlass("--version").out

@@ -23,15 +23,15 @@ def test_help_lists_every_flag_with_its_default() -> None:
 
 
 def test_the_command_is_listed() -> None:
-    assert "Add nodes for pods that wait" in windlass("--help").out
+    assert "Add nodes for pending pods" in windlass("--help").out
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--scan-intervall=1s"], "--scan-intervall: there is no such flag; did you mean --scan-interval?"),
+        (["--scan-intervall=1s"], "--scan-intervall: unknown flag; did you mean --scan-interval?"),
         (["--v=1", "--max-nodes-total", "many"], "--max-nodes-total: found 'many', expected a whole number"),
-        (["-x"], "-x: there is no such flag"),
+        (["-x"], "-x: unknown flag"),
     ],
 )
 def test_a_wrong_flag_ends_it_with_exit_code_2(words: list[str], told: str) -> None:
@@ -44,7 +44,7 @@ def test_a_wrong_flag_ends_it_with_exit_code_2(words: list[str], told: str) -> N
     [
         (
             ["--dashboard-address=:8086"],
-            "--dashboard-address :8086: others can reach it; expected --dashboard-token-file",
+            "--dashboard-address :8086: other machines can reach it; expected --dashboard-token-file",
         ),
         (["--dashboard-token-file=/no/such"], "--dashboard-token-file /no/such: cannot be read"),
         (["--dashboard-tls-cert-file=tls.crt"], "--dashboard-tls-cert-file: found one of it"),
@@ -67,7 +67,7 @@ def test_it_can_be_called_as_cluster_autoscaler(capsys: pytest.CaptureFixture[st
         main(["--skan-interval=1s"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "windlass autoscaler: --skan-interval: there is no such flag; did you mean --scan-interval?\n"
+        "windlass autoscaler: --skan-interval: unknown flag; did you mean --scan-interval?\n"
     )
 
 
@@ -80,7 +80,7 @@ def test_warnings_are_logged_and_a_cluster_that_is_none_ends_it() -> None:
     assert version.startswith("I")
     assert "] windlass 0." in version
     assert warning.startswith("W")
-    assert warning.endswith("] --regional: changes nothing: it concerns Google Cloud")
+    assert warning.endswith("] --regional: no effect: it applies to Google Cloud only")
     assert error == "windlass: kubeconfig /no/such/file: no such file"
 
 
@@ -109,7 +109,7 @@ def test_an_empty_value_takes_no_flag_with_it(flag: str, command: list[str]) -> 
     words = [sys.executable, "-c", code, *command[1:], flag, "", "--dry-run", "--shadow", "--kubeconfig=/no/such/file"]
     run = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert (run.returncode, run.stdout) == (2, "")
-    assert "--dry-run: found it beside --shadow" in run.stderr
+    assert "--dry-run: found it together with --shadow" in run.stderr
 
 
 def test_no_flag_takes_one_that_keeps_it_from_acting_for_its_value() -> None:
@@ -117,7 +117,7 @@ def test_no_flag_takes_one_that_keeps_it_from_acting_for_its_value() -> None:
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
         "windlass: --user-agent: found '--dry-run', expected a value; "
-        "without one write --user-agent= and then --dry-run\n"
+        "for an empty value write --user-agent= --dry-run\n"
     )
 
 
@@ -127,15 +127,18 @@ def test_a_flag_that_takes_another_for_its_value_is_warned_of() -> None:
     assert run.returncode == 2
     warning = run.stderr.splitlines()[-2]
     assert warning.startswith("W")
-    assert "--user-agent: takes '--max-nodes-total=3', which spells a flag, for its value" in warning
+    assert "--user-agent: takes the flag '--max-nodes-total=3' as its value" in warning
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["plan", "--user-agent", "", "--dry-run", "--shadow"], "--dry-run: found it beside --shadow"),
-        (["status", "--user-agent", "", "--dry-run", "--shadow"], "--dry-run: found it beside --shadow"),
-        (["explain", "pod", "a", "--user-agent", "", "--dry-run", "--shadow"], "--dry-run: found it beside --shadow"),
+        (["plan", "--user-agent", "", "--dry-run", "--shadow"], "--dry-run: found it together with --shadow"),
+        (["status", "--user-agent", "", "--dry-run", "--shadow"], "--dry-run: found it together with --shadow"),
+        (
+            ["explain", "pod", "a", "--user-agent", "", "--dry-run", "--shadow"],
+            "--dry-run: found it together with --shadow",
+        ),
         (["operator", "--namespace", "", "--controllers", "none-such"], "none_such"),
     ],
 )

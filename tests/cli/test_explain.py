@@ -11,8 +11,8 @@ from typing import ClassVar, TypeVar
 import pytest
 from aiohttp import web
 
-from tests.autoscaler.little_cluster import Cluster, play
-from tests.autoscaler.recording import recorded
+from tests.autoscaler.in_process_cluster import Cluster, play
+from tests.autoscaler.recording import recorded_clusters
 from tests.cli.run import Outcome, windlass
 from tests.explain import samples
 from windlass import errors
@@ -113,7 +113,7 @@ def test_the_environment_names_the_address(address: str, monkeypatch: pytest.Mon
         (("status", "--at", "5m"), "found no --recording"),
         (("status", "--kubeconfig=/no/such/file"), "no such file"),
         (("plan", "--kubeconfig=/no/such/file"), "no such file"),
-        (("plan", "--nonsense"), "there is no such flag"),
+        (("plan", "--nonsense"), "unknown flag"),
         (("explain", "pod", "p", "--kubeconfig=/no/such/file"), "no such file"),
         (("status", "--recording", "/no/such/file"), "/no/such/file"),
     ],
@@ -128,10 +128,10 @@ def test_a_recording_is_asked_as_it_was_then(tmp_path: Path) -> None:
     path = tmp_path / "recording"
 
     async def scenario(cluster: Cluster) -> None:
-        async with recorded.recording(cluster, path) as running:
-            await recorded.live(cluster, running)
+        async with recorded_clusters.recording(cluster, path) as running:
+            await recorded_clusters.live(cluster, running)
 
-    play(scenario, recorded.quick())
+    play(scenario, recorded_clusters.quick())
     first = windlass("status", "--recording", path, "--at", "10s")
     last = windlass("status", "--recording", path)
     assert (first.code, last.code) == (0, 0)
@@ -151,10 +151,10 @@ def test_a_pod_that_waits_for_a_node_is_told_why_that_node_was_asked_for() -> No
             await cluster.clock.sleep(1.0)
             at = replace(await running.query(explain_context.evaluate), past=running.past_choices)
         row = next(row for row in at.snapshot.pending() if pods.explain_pod(at, row).state is pods.PodState.UPCOMING)
-        told = pods.explain_pod(at, row)
-        assert told.choice is not None
-        assert (told.choice.winner, told.group) == ("a", "a")
-        assert told.chosen_s is not None
+        pod_explanation = pods.explain_pod(at, row)
+        assert pod_explanation.choice is not None
+        assert (pod_explanation.choice.winner, pod_explanation.group) == ("a", "a")
+        assert pod_explanation.chosen_s is not None
 
     play(scenario)
 
@@ -164,13 +164,15 @@ def test_an_autoscaler_can_be_asked_between_two_loops_once_it_has_decided() -> N
         cluster.add_group("a", 1)
         cluster.register_nodes()
         async with cluster.autoscaling() as running:
-            with pytest.raises(errors.WindlassError, match="decided nothing"):
+            with pytest.raises(errors.WindlassError, match="no decision yet"):
                 await running.query(lambda seen, *_: seen)
             await cluster.clock.sleep(3.0)
             cluster.add_pod("p", "100")
             await cluster.clock.sleep(3.0)
             before = running.memory
-            names = await running.query(lambda seen, memory, settings, now_s: [node.name for node in seen.nodes])
+            names = await running.query(
+                lambda observation, memory, settings, now_s: [node.name for node in observation.nodes]
+            )
             assert len(names) == 1
             assert running.memory is before
 

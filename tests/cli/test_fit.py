@@ -37,7 +37,7 @@ def test_only_pods_that_wait_are_judged() -> None:
     done = {**objects.pod("done"), "status": {"phase": "Succeeded"}}
     found = judge(objects.node("n"), objects.pod("bound", nodeName="n"), done, objects.pod("waits"))
 
-    assert [one["pod"] for one in found] == ["ns/waits"]
+    assert [item["pod"] for item in found] == ["ns/waits"]
 
 
 def test_pods_of_one_owner_are_one_line_unless_filters_can_tell_them_apart() -> None:
@@ -46,7 +46,7 @@ def test_pods_of_one_owner_are_one_line_unless_filters_can_tell_them_apart() -> 
         objects.node("n"), *pods, objects.pod("web-3", cpu="2", owner="web"), objects.pod("a"), objects.pod("b")
     )
 
-    assert [(one["pod"], one["count"], one["owner"]) for one in found] == [
+    assert [(item["pod"], item["count"], item["owner"]) for item in found] == [
         ("ns/web-0", 3, "ReplicaSet/web"),
         ("ns/web-3", 1, "ReplicaSet/web"),
         ("ns/a", 1, None),
@@ -70,13 +70,13 @@ def test_what_else_holds_a_pod_back_is_noted_and_it_is_judged_all_the_same() -> 
     promised = {**objects.pod("promised"), "status": {"nominatedNodeName": "n"}}
     found = judge(objects.node("n"), gated, foreign, going, promised)
 
-    assert [one["notes"] for one in found] == [
+    assert [item["notes"] for item in found] == [
         ["not scheduled while it has the gate a.com/x, b.com/y"],
-        ["it is for the scheduler volcano, judged here as by default-scheduler"],
+        ["it is for the scheduler volcano, checked here as by default-scheduler"],
         ["it is being deleted, and no longer scheduled"],
-        ["it is nominated to n, where pods make way for it"],
+        ["it is nominated to n, where pods are preempted for it"],
     ]
-    assert all(one["fits"] == ["n"] for one in found)
+    assert all(entry["fits"] == ["n"] for entry in found)
 
 
 # Why not
@@ -93,12 +93,12 @@ def test_a_claim_on_devices_is_judged_like_anything_else() -> None:
 def test_reasons_are_counted_in_the_schedulers_words() -> None:
     nodes = [objects.node("a", cpu="1"), objects.node("b", cpu="2"), objects.node("c", unschedulable=True)]
     tainted = objects.node("d", taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
-    (one,) = judge(*nodes, tainted, objects.pod("p", cpu="3"))
+    (item,) = judge(*nodes, tainted, objects.pod("p", cpu="3"))
 
-    assert one["message"] == (
+    assert item["message"] == (
         "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu."
     )
-    assert [(reason["count"], reason["reason"], reason["rule"]) for reason in one["reasons"]] == [
+    assert [(reason["count"], reason["reason"], reason["rule"]) for reason in item["reasons"]] == [
         (2, "Insufficient cpu", "NodeResourcesFit"),
         (1, "node(s) had untolerated taint(s)", "TaintToleration"),
         (1, "node(s) were unschedulable", "NodeUnschedulable"),
@@ -107,8 +107,8 @@ def test_reasons_are_counted_in_the_schedulers_words() -> None:
 
 def test_the_node_that_came_closest_is_told() -> None:
     busy = objects.pod("busy", cpu="1500m", nodeName="b")
-    (one,) = judge(objects.node("a", cpu="2"), objects.node("b"), busy, objects.pod("p", cpu="3"))
-    (reason,) = one["reasons"]
+    (item,) = judge(objects.node("a", cpu="2"), objects.node("b"), busy, objects.pod("p", cpu="3"))
+    (reason,) = item["reasons"]
 
     assert reason["closest"] == {"resource": "cpu", "requested": "3", "free": "2500m", "capacity": "4", "node": "b"}
     assert reason["detail"] == "needs 3, most free 2500m on b"
@@ -117,15 +117,15 @@ def test_the_node_that_came_closest_is_told() -> None:
 
 def test_a_node_without_room_for_one_more_pod_says_so() -> None:
     full = {**objects.node("n"), "status": {"allocatable": {"cpu": "4", "pods": "1"}}}
-    (one,) = judge(full, objects.pod("there", nodeName="n"), objects.pod("p"))
+    (item,) = judge(full, objects.pod("there", nodeName="n"), objects.pod("p"))
 
-    assert [(reason["reason"], reason["detail"]) for reason in one["reasons"]] == [("Too many pods", "1 of 1 on n")]
+    assert [(reason["reason"], reason["detail"]) for reason in item["reasons"]] == [("Too many pods", "1 of 1 on n")]
 
 
 def clue(*found: objects.Json) -> str:
     """What is told besides the one reason for which no node will do."""
-    (one,) = judge(*found)
-    (reason,) = one["reasons"]
+    (item,) = judge(*found)
+    (reason,) = item["reasons"]
     detail: str = reason["detail"]
     return detail
 
@@ -149,10 +149,10 @@ def test_the_taint_is_named() -> None:
 
 def test_the_label_that_no_node_has_is_named() -> None:
     assert clue(objects.node("n-a"), objects.pod("p", nodeSelector={"zone": "b"})) == "no node has zone=b"
-    (one,) = judge(objects.node("n-a"), objects.pod("p", nodeSelector={"zone": "b"}), options=("-v",))
-    assert one["verdicts"][0]["details"] == ["it has zone=a, not b"]
-    (one,) = judge(objects.node("n-a"), objects.pod("p", nodeSelector={"disk": "ssd"}), options=("-v",))
-    assert one["verdicts"][0]["details"] == ["it has no disk, not ssd"]
+    (item,) = judge(objects.node("n-a"), objects.pod("p", nodeSelector={"zone": "b"}), options=("-v",))
+    assert item["verdicts"][0]["details"] == ["it has zone=a, not b"]
+    (item,) = judge(objects.node("n-a"), objects.pod("p", nodeSelector={"disk": "ssd"}), options=("-v",))
+    assert item["verdicts"][0]["details"] == ["it has no disk, not ssd"]
 
 
 def test_the_pod_that_is_in_the_way_is_named() -> None:
@@ -177,16 +177,16 @@ def test_the_skew_is_counted() -> None:
     constraint = {**spread, "labelSelector": {"matchLabels": {"app": "x"}}}
     there = objects.pod("there", labels={"app": "x"}, nodeName="n-a")
     pod = objects.pod("p", labels={"app": "x"}, topologySpreadConstraints=[constraint])
-    one = judge(objects.node("n-a"), objects.node("n-b", unschedulable=True), there, pod)[0]
+    item = judge(objects.node("n-a"), objects.node("n-b", unschedulable=True), there, pod)[0]
 
-    assert [reason["detail"] for reason in one["reasons"]] == ["zone a has 1, the emptiest has 0", "n-b"]
+    assert [reason["detail"] for reason in item["reasons"]] == ["zone a has 1, the emptiest has 0", "n-b"]
 
 
 def test_a_refusal_before_any_node_is_looked_at_is_not_counted() -> None:
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}
-    (one,) = judge(objects.node("a"), objects.node("b"), objects.pod("p", volumes=[volume]))
+    (item,) = judge(objects.node("a"), objects.node("b"), objects.pod("p", volumes=[volume]))
 
-    assert one["message"] == '0/2 nodes are available: persistentvolumeclaim "missing" not found.'
+    assert item["message"] == '0/2 nodes are available: persistentvolumeclaim "missing" not found.'
     assert '       persistentvolumeclaim "missing" not found\n' in show(
         objects.node("a"), objects.pod("p", volumes=[volume])
     )
@@ -203,10 +203,10 @@ def test_a_preferred_term_that_cannot_be_parsed_refuses_the_pod_in_the_scheduler
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "-x"}}}
     preferred = [{"weight": 1, "podAffinityTerm": term}]
     affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    (one,) = judge(objects.node("a"), objects.pod("p", affinity=affinity))
+    (item,) = judge(objects.node("a"), objects.pod("p", affinity=affinity))
 
     fault = f"preferredAntiAffinityTerms: values[0][app]: Invalid value: {NO_LABEL_VALUE}"
-    assert one["message"] == f"0/1 nodes are available: parsing pod: {fault}."
+    assert item["message"] == f"0/1 nodes are available: parsing pod: {fault}."
 
 
 def spread_by(when: str) -> list[Any]:
@@ -217,9 +217,9 @@ def spread_by(when: str) -> list[Any]:
 
 def test_a_hard_constraint_that_cannot_be_parsed_is_an_error() -> None:
     hard = objects.pod("p", topologySpreadConstraints=spread_by("DoNotSchedule"))
-    (one,) = judge(objects.node("a"), hard, options=("--explain", "ns/p"))
+    (item,) = judge(objects.node("a"), hard, options=("--explain", "ns/p"))
 
-    (found,) = one["verdicts"]
+    (found,) = item["verdicts"]
     fault = f"obtaining pod's hard topology spread constraints: values[1][app]: Invalid value: {NO_LABEL_VALUE}"
     text = f'running PreFilter plugin "PodTopologySpread": get constraints from pod: {fault}'
     assert (found["rule"], found["code"], found["reasons"]) == ("PodTopologySpread", "Error", [text])
@@ -261,9 +261,9 @@ def test_a_claim_with_a_selector_that_cannot_be_parsed_is_an_error_on_every_node
     metadata = {"namespace": "ns", "name": "data"}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
     pod = objects.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-    (one,) = judge(objects.node("a"), late, claim, pod, options=("--explain", "ns/p"))
+    (item,) = judge(objects.node("a"), late, claim, pod, options=("--explain", "ns/p"))
 
-    (found,) = one["verdicts"]
+    (found,) = item["verdicts"]
     fault = 'values: Invalid value: ["ssd"]: values set must be empty for exists and does not exist'
     text = "error creating internal label selector for claim: ns/data"
     assert found["reasons"] == [f'running "VolumeBinding" filter plugin: {text}: {fault}']
@@ -287,9 +287,9 @@ def test_without_nodes_the_scheduler_says_so() -> None:
 
 def test_one_pod_is_explained_node_by_node() -> None:
     cluster = [objects.node("a", cpu="1"), objects.node("b"), objects.pod("p", cpu="2"), objects.pod("q")]
-    (one,) = judge(*cluster, options=("--explain", "ns/p"))
+    (item,) = judge(*cluster, options=("--explain", "ns/p"))
 
-    assert one["verdicts"] == [
+    assert item["verdicts"] == [
         {
             "node": "a",
             "fits": False,
@@ -300,16 +300,16 @@ def test_one_pod_is_explained_node_by_node() -> None:
         },
         {"node": "b", "fits": True, "rule": "", "code": "", "reasons": [], "details": []},
     ]
-    assert judge(*cluster, options=("--explain", "p")) == [one]
-    assert [len(each["verdicts"]) for each in judge(*cluster, options=("-v",))] == [2, 2]
+    assert judge(*cluster, options=("--explain", "p")) == [item]
+    assert [len(entry["verdicts"]) for entry in judge(*cluster, options=("-v",))] == [2, 2]
     assert [len(each["verdicts"]) for each in judge(*cluster)] == [0, 0]
 
 
 def test_of_several_alike_the_one_that_was_asked_for_is_explained() -> None:
     pods = [objects.pod(f"web-{i}", owner="web") for i in range(3)]
-    (one,) = judge(objects.node("n"), *pods, options=("--explain", "web-1"))
+    (item,) = judge(objects.node("n"), *pods, options=("--explain", "web-1"))
 
-    assert (one["pod"], one["count"]) == ("ns/web-1", 1)
+    assert (item["pod"], item["count"]) == ("ns/web-1", 1)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.autoscaler.little_cluster import Cluster, play
-from tests.autoscaler.recording import recorded
+from tests.autoscaler.in_process_cluster import Cluster, play
+from tests.autoscaler.recording import recorded_clusters
 from tests.cli.run import windlass
 from windlass.autoscaler.recording import recording_file
 
@@ -15,10 +15,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("recorded") / "file"
 
     async def scenario(cluster: Cluster) -> None:
-        async with recorded.recording(cluster, path) as running:
-            await recorded.live(cluster, running)
+        async with recorded_clusters.recording(cluster, path) as running:
+            await recorded_clusters.live(cluster, running)
 
-    play(scenario, recorded.quick())
+    play(scenario, recorded_clusters.quick())
     return path
 
 
@@ -37,7 +37,7 @@ def test_a_recording_that_was_cut_off_is_decided_again_up_to_there(file: Path, t
 
 
 def test_the_first_step_that_is_decided_otherwise_is_shown(file: Path, tmp_path: Path) -> None:
-    writer = recording_file.RecordingWriter(tmp_path / "other", recorded.PLENTY)
+    writer = recording_file.RecordingWriter(tmp_path / "other", recorded_clusters.PLENTY)
     head, *steps = recording_file.read_frames(file)
     writer.begin(head)
     place = next(place for place, step in enumerate(steps) if step.get("plan"))
@@ -85,8 +85,8 @@ def test_the_cluster_is_shown_as_it_stood(file: Path) -> None:
     ("arguments", "said"),
     [
         (["--with", "expander"], "--with: found 'expander', expected FLAG=VALUE"),
-        (["--with", "expandr=random"], "--expandr: there is no such flag; did you mean --expander?"),
-        (["--with", "address=:1"], "--address: found it among settings of a decision"),
+        (["--with", "expandr=random"], "--expandr: unknown flag; did you mean --expander?"),
+        (["--with", "address=:1"], "--address: found a flag of the process"),
         (["--at", "noon"], "--at: found 'noon', expected"),
         (["--at", "2001-01-01T00:00:00Z"], "no decision at"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import Outcome, windlass
-from tests.sweep import commands, stories
+from tests.sweep import command_process, sample_plans
 
 pytestmark = pytest.mark.xdist_group("sweep")  # they share what is played once
 
@@ -18,7 +18,7 @@ TRIED = ("--try", "--scale-down-unneeded-time=1m..3m:3", "--seeds", "2")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("sweep")
-    (made / "tiny.yaml").write_text(stories.TINY)
+    (made / "tiny.yaml").write_text(sample_plans.TINY)
     return made
 
 
@@ -41,12 +41,12 @@ def test_the_table_says_what_is_better_and_what_to_paste(played: Outcome) -> Non
 
 def test_programs_get_the_same(played: Outcome, folder: Path) -> None:
     told = json.loads((folder / "whole" / "table.json").read_text())
-    assert [one["number"] for one in told["settings"]] == [0, 1, 2]
+    assert [item["number"] for item in told["settings"]] == [0, 1, 2]
     assert told["best"][0]["flags"] in played.out
     current, *others = told["settings"]
     assert current["flags"] == {"scale-down-unneeded-time": "2m"}
     assert current["differences"] == {}
-    assert [one["flags"]["scale-down-unneeded-time"] for one in others] == ["1m", "3m"]
+    assert [entry["flags"]["scale-down-unneeded-time"] for entry in others] == ["1m", "3m"]
     assert [one["differences"]["cost"]["mean"] > 0 for one in others] == [False, True]
     assert len((folder / "whole" / "table.csv").read_text().splitlines()) == 4
 
@@ -94,18 +94,20 @@ def test_other_arguments_do_not_go_into_the_same_folder(played: Outcome, folder:
 def test_ctrl_c_ends_it_cleanly_and_the_same_command_goes_on(folder: Path) -> None:
     ledger = folder / "long" / "runs.jsonl"
     for _ in range(2):
-        before = commands.count_lines(ledger)  # however far it came
-        running = commands.start_sweep([folder / "tiny.yaml", *TRIED[:2], "--seeds", "60", "--out", folder / "long"])
-        commands.wait_until(lambda before=before: commands.count_lines(ledger) >= before + 3)  # type: ignore[misc]
-        workers = commands.find_workers(running.pid)
-        code, said = commands.interrupt(running)
+        before = command_process.count_lines(ledger)  # however far it came
+        running = command_process.start_sweep(
+            [folder / "tiny.yaml", *TRIED[:2], "--seeds", "60", "--out", folder / "long"]
+        )
+        command_process.wait_until(lambda before=before: command_process.count_lines(ledger) >= before + 3)  # type: ignore[misc]
+        workers = command_process.find_workers(running.pid)
+        code, said = command_process.interrupt(running)
         assert code == 130, said
         assert "of 180 runs are kept in" in said
         assert ("runs were played before" in said) == bool(before)
         assert "Traceback" not in said
         assert workers
-        assert not any(map(commands.is_running, workers))
-    kept = [(one["settings"], one["seed"]) for one in map(json.loads, ledger.read_text().splitlines()[1:])]
+        assert not any(map(command_process.is_running, workers))
+    kept = [(item["settings"], item["seed"]) for item in map(json.loads, ledger.read_text().splitlines()[1:])]
     assert len(kept) == len(set(kept))
     assert not (folder / "long" / "table.csv").exists()
 
@@ -121,19 +123,21 @@ def test_what_was_cut_short_is_played_to_the_same_table(played: Outcome, folder:
 
 
 def test_a_dask_cluster_gives_the_same_table(played: Outcome, folder: Path) -> None:
-    with commands.dask_cluster(folder, workers=2) as address:
+    with command_process.dask_cluster(folder, workers=2) as address:
         arguments: list[str | Path] = [folder / "tiny.yaml", *TRIED, "--out", folder / "dask", "--dask", address]
-        running = commands.start_sweep(arguments)
-        out, said = running.communicate(timeout=commands.PATIENCE_S)
+        running = command_process.start_sweep(arguments)
+        out, said = running.communicate(timeout=command_process.PATIENCE_S)
     assert running.returncode == 0, said
     assert tables(folder / "dask") == tables(folder / "whole")
     assert out.replace(str(folder / "dask"), "") == played.out.replace(str(folder / "whole"), "")
 
 
 def test_a_scheduler_that_does_not_answer_is_told_and_nothing_is_begun(folder: Path) -> None:
-    address = f"tcp://127.0.0.1:{commands.find_port()}"
-    running = commands.start_sweep([folder / "tiny.yaml", *TRIED, "--out", folder / "nowhere", "--dask", address])
-    out, said = running.communicate(timeout=commands.PATIENCE_S)
+    address = f"tcp://127.0.0.1:{command_process.find_port()}"
+    running = command_process.start_sweep(
+        [folder / "tiny.yaml", *TRIED, "--out", folder / "nowhere", "--dask", address]
+    )
+    out, said = running.communicate(timeout=command_process.PATIENCE_S)
     assert (running.returncode, out) == (2, "")
     assert f"windlass: --dask {address}: no Dask scheduler answers there within 5 s" in said
     assert "Traceback" not in said
@@ -145,7 +149,7 @@ def test_a_scheduler_that_does_not_answer_is_told_and_nothing_is_begun(folder: P
     [
         (["nonsense", "--try", "--expander=price"], "nonsense: found no such file"),
         (["STORY"], "--try: found nothing to try"),
-        (["STORY", "--try", "--no-such-flag=1,2"], "--no-such-flag: there is no such flag"),
+        (["STORY", "--try", "--no-such-flag=1,2"], "--no-such-flag: unknown flag"),
         (["STORY", "--try", "--scale-down-unneeded-time=20m..1m"], "found 1m as the end, accepted is more than 20m"),
         (["STORY", "--try", "--expander=price", "--seeds", "0"], "--seeds: found 0"),
         (["STORY", "--try", "--expander=price", "--processes", "0"], "--processes: found 0"),
@@ -161,7 +165,7 @@ def test_what_cannot_be_used_is_refused_before_anything_runs(
     place = folder / "nothing"
     place.mkdir(exist_ok=True)
     monkeypatch.chdir(place)
-    outcome = windlass("sweep", *(str(folder / "tiny.yaml") if one == "STORY" else one for one in arguments))
+    outcome = windlass("sweep", *(str(folder / "tiny.yaml") if item == "STORY" else item for item in arguments))
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
     assert list(place.iterdir()) == []

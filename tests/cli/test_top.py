@@ -16,8 +16,8 @@ import pytest
 import trustme
 
 from tests.cli.run import windlass
-from tests.sweep import commands, stories
-from tests.web.served import TOKEN, Cluster
+from tests.sweep import command_process, sample_plans
+from tests.web.dashboard_server import TOKEN, Cluster
 from windlass.observability.options import DashboardOptions
 from windlass.web import dashboard
 
@@ -50,7 +50,7 @@ class Terminal:
 
     def wait_for(self, *texts: str) -> str:
         """The screen, once all of this stands on it."""
-        ends_s = time.monotonic() + commands.PATIENCE_S
+        ends_s = time.monotonic() + command_process.PATIENCE_S
         while not all(text in (seen := self.screen) for text in texts):
             assert time.monotonic() < ends_s, f"{texts} did not appear:\n{seen}"
             time.sleep(0.05)
@@ -59,7 +59,7 @@ class Terminal:
     def escape_from(self, text: str) -> None:
         """Only then may another key follow: Escape and a letter at once are a letter with Alt."""
         self.type("Escape")
-        commands.wait_until(lambda: text not in self.screen)
+        command_process.wait_until(lambda: text not in self.screen)
 
     def end(self) -> None:
         self._tmux("kill-server")
@@ -75,12 +75,12 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A story that takes its time, and where it is served."""
-    story, address = tmp_path / "tiny.yaml", f"127.0.0.1:{commands.find_port()}"
-    story.write_text(stories.TINY.replace("duration: 15m", "duration: 10h"))
+    story, address = tmp_path / "tiny.yaml", f"127.0.0.1:{command_process.find_port()}"
+    story.write_text(sample_plans.TINY.replace("duration: 15m", "duration: 10h"))
     words = ["simulate", str(story), "--serve", "--serve-address", address, "--speed", "20", "--report", ""]
     with (tmp_path / "simulate.log").open("wb") as log:
         serving = subprocess.Popen([sys.executable, "-m", "windlass.cli", *words], stdout=log, stderr=log)
-    commands.wait_until(lambda: b"dashboard:" in (tmp_path / "simulate.log").read_bytes())
+    command_process.wait_until(lambda: b"dashboard:" in (tmp_path / "simulate.log").read_bytes())
     yield address, serving
     serving.kill()
     serving.wait()
@@ -95,20 +95,22 @@ def guarded(home: Path) -> Iterator[str]:
     certificate.cert_chain_pems[0].write_to_path(home / "tls.crt")
     certificate.private_key_pem.write_to_path(home / "tls.key")
     (home / "token").write_text(TOKEN)
-    chosen = DashboardOptions("127.0.0.1:0", str(home / "token"), str(home / "tls.crt"), str(home / "tls.key"))
+    dashboard_options = DashboardOptions(
+        "127.0.0.1:0", str(home / "token"), str(home / "tls.crt"), str(home / "tls.key")
+    )
     loop, is_over, began = asyncio.new_event_loop(), asyncio.Event(), queue.SimpleQueue[str]()
 
     async def serve() -> None:
         cluster = Cluster()
         cluster.go_round()
-        async with dashboard.serve_dashboard(chosen, cluster.published, cluster) as url:
+        async with dashboard.serve_dashboard(dashboard_options, cluster.published, cluster) as url:
             began.put(url)
             await is_over.wait()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
     try:
-        yield began.get(timeout=commands.PATIENCE_S)
+        yield began.get(timeout=command_process.PATIENCE_S)
     finally:
         loop.call_soon_threadsafe(is_over.set)
         thread.join()
@@ -129,11 +131,11 @@ def test_a_running_story_is_watched_explained_and_left(
     terminal.type("s")
     terminal.wait_for("Nodes by cpu")
     terminal.type("/")
-    terminal.wait_for("only what has this in it")
+    terminal.wait_for("filter by text")
     terminal.type("-l", "no such node")
     terminal.type("Enter")
     terminal.wait_for("with “no such node”")
-    commands.wait_until(lambda: "● general-" not in terminal.screen)  # rows are drawn after the title
+    command_process.wait_until(lambda: "● general-" not in terminal.screen)  # rows are drawn after the title
     assert "with “no such node”" in terminal.screen
     terminal.escape_from("with “no such node”")
     terminal.wait_for("● general-")
@@ -147,7 +149,7 @@ def test_a_running_story_is_watched_explained_and_left(
 
 @needs_tmux
 def test_a_moment_of_a_recording_is_shown(tmp_path: Path, terminal: Terminal) -> None:
-    (tmp_path / "tiny.yaml").write_text(stories.TINY)
+    (tmp_path / "tiny.yaml").write_text(sample_plans.TINY)
     played = windlass("simulate", tmp_path / "tiny.yaml", "--record", tmp_path / "tiny.rec", "--report", "")
     assert played.code == 0, played.err
     terminal.run("top", "--recording", tmp_path / "tiny.rec", "--at", "2m10s")
@@ -180,14 +182,14 @@ def test_without_the_token_it_says_how_to_give_one(terminal: Terminal, tmp_path:
 
 @needs_tmux
 def test_where_nobody_answers_that_is_said_before_the_screen_is_taken(terminal: Terminal) -> None:
-    terminal.run("top", "--address", f"127.0.0.1:{commands.find_port()}")
+    terminal.run("top", "--address", f"127.0.0.1:{command_process.find_port()}")
     terminal.wait_for("windlass: 127.0.0.1:", "no autoscaler answers there", "ended with 2")
 
 
 def test_without_a_terminal_it_says_what_to_use_instead() -> None:
     outcome = windlass("top")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "top: found no terminal, accepted is one; `windlass status` prints the same once" in outcome.err
+    assert "top: found no terminal, expected one; `windlass status` prints the same once" in outcome.err
 
 
 def test_without_textual_it_says_in_one_line_what_to_install() -> None:
@@ -200,4 +202,4 @@ def test_without_textual_it_says_in_one_line_what_to_install() -> None:
         env={**os.environ, "COLUMNS": "200"},
     )
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "windlass: top: found no textual here, accepted is pip install 'windlass[tui]'\n"
+    assert ran.stderr == "windlass: top needs the extra `tui`: install it with pip install 'windlass[tui]'\n"

@@ -26,7 +26,7 @@ def _generated(case: Json, constants: Json) -> list[Json]:
                 answer = {"backed_off": health.find_backoff(backoffs, group, now_s) is not None}
             case "remove":
                 # Cluster Autoscaler offers this, and calls it nowhere; the loop has no such step.
-                backoffs = {other: each for other, each in backoffs.items() if other != group}
+                backoffs = {other: backoff for other, backoff in backoffs.items() if other != group}
             case "expire":
                 backoffs = health.remove_stale_backoffs(backoffs, now_s, limits)
         answers.append(answer)

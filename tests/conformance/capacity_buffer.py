@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_sections
-from tests.conformance.scenario_world import EPOCH_S
+from tests.conformance.scenario_cluster import EPOCH_S
 from windlass.autoscaler.capacity_apis import buffer_templates
 from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
 from windlass.engine.capacity_apis.capacity_buffer import (
@@ -47,55 +47,55 @@ class World:
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.statuses: dict[str, BufferStatus] = {}
         self.scales: list[Json] = case.get("scales", [])
-        for one in case["objects"]:
-            self._put(one)
+        for item in case["objects"]:
+            self._put(item)
 
     def move_on(self, step: Json) -> Json:
         now_s = EPOCH_S + step["at_s"]
-        for one in step.get("delete", ()):
-            self.objects.pop((one["kind"], one["namespace"], one["name"]), None)
-        for one in step.get("apply", ()):
-            self._put(one)
+        for item in step.get("delete", ()):
+            self.objects.pop((item["kind"], item["namespace"], item["name"]), None)
+        for item in step.get("apply", ()):
+            self._put(item)
         again = self._reconcile(now_s)
         told = {}
-        for one in self._buffers():
-            injected = buffer_pods.inject_buffer(one, functools.partial(self._generation, one.namespace), now_s)
-            self.statuses[one.key] = injected.status
-            told[one.key] = self._tell(one, injected)
+        for item in self._buffers():
+            injected = buffer_pods.inject_buffer(item, functools.partial(self._generation, item.namespace), now_s)
+            self.statuses[item.key] = injected.status
+            told[item.key] = self._tell(item, injected)
         return {"buffers": told, **({"requeue_namespaces": again} if again else {})}
 
     def _reconcile(self, now_s: float) -> list[str]:
         again = []
-        for namespace in sorted({one.namespace for one in self._buffers()}):
-            found = [one for one in self._buffers() if one.namespace == namespace]
-            what = {one.key: kept for one in found if one.is_ours and (kept := self._resolve(one)) is not None}
-            reconciled = capacity_buffer.reconcile_buffers(found, what, self._quotas(namespace), now_s)
+        for namespace in sorted({buffer.namespace for buffer in self._buffers()}):
+            buffers = [one for one in self._buffers() if one.namespace == namespace]
+            what = {one.key: kept for one in buffers if one.is_ours and (kept := self._resolve(one)) is not None}
+            reconciled = capacity_buffer.reconcile_buffers(buffers, what, self._quotas(namespace), now_s)
             self.statuses |= reconciled.statuses
             again += [namespace] if reconciled.try_again else []
         return again
 
     # What buffers keep room for
 
-    def _resolve(self, one: CapacityBuffer) -> capacity_buffer.ResolvedTemplate | str | None:
-        if one.template is not None:
-            source = self.objects.get(("PodTemplate", one.namespace, one.template))
+    def _resolve(self, buffer: CapacityBuffer) -> capacity_buffer.ResolvedTemplate | str | None:
+        if buffer.template is not None:
+            source = self.objects.get(("PodTemplate", buffer.namespace, buffer.template))
             if source is None:
-                return f'capacity buffer client can\'t get pod template: podtemplates "{one.template}" not found'
-            return self._keep(one, _completed(source["template"]), None)
-        if one.scalable is None:
+                return f'capacity buffer client can\'t get pod template: podtemplates "{buffer.template}" not found'
+            return self._keep(buffer, _completed(source["template"]), None)
+        if buffer.scalable is None:
             return None
-        scale, live_fault = self._scale(one.namespace, one.scalable)
+        scale, live_fault = self._scale(buffer.namespace, buffer.scalable)
         if scale is not None:
-            pods = self._pods(one.namespace, scale["selector"])
+            pods = self._pods(buffer.namespace, scale["selector"])
             if pods:
                 newest = max(pods, key=lambda pod: time_formats.parse_time(pod["metadata"]["creationTimestamp"]))
                 spec = {key: value for key, value in newest["spec"].items() if key != "nodeName"}
-                return self._keep(one, {"metadata": _told(newest["metadata"]), "spec": spec}, scale["replicas"])
-        own, own_fault = self._own(one.namespace, one.scalable)
+                return self._keep(buffer, {"metadata": _told(newest["metadata"]), "spec": spec}, scale["replicas"])
+        own, own_fault = self._own(buffer.namespace, buffer.scalable)
         if own is None:
-            return capacity_buffer.unresolved_message(one.scalable, live_fault, own_fault)
+            return capacity_buffer.unresolved_message(buffer.scalable, live_fault, own_fault)
         replicas = own["spec"].get("parallelism" if own["kind"] == "Job" else "replicas")
-        return self._keep(one, _completed(own["spec"]["template"]), replicas)
+        return self._keep(buffer, _completed(own["spec"]["template"]), replicas)
 
     def _scale(self, namespace: str, wanted: ScalableRef) -> tuple[Json | None, str]:
         before = "failed to get scale object: "
@@ -138,12 +138,12 @@ class World:
             if kind == "Pod" and where == namespace and wanted.items() <= pod["metadata"].get("labels", {}).items()
         ]
 
-    def _keep(self, one: CapacityBuffer, template: Json, replicas: int | None) -> capacity_buffer.ResolvedTemplate:
+    def _keep(self, buffer: CapacityBuffer, template: Json, replicas: int | None) -> capacity_buffer.ResolvedTemplate:
         """Write the buffer's own template, and say what is in it."""
-        key = ("PodTemplate", one.namespace, capacity_buffer.pod_template_name(one))
+        key = ("PodTemplate", buffer.namespace, capacity_buffer.pod_template_name(buffer))
         known, before = self.objects.get(key), None
         if known is None:
-            metadata = {"name": key[2], "namespace": one.namespace, "generation": 1}
+            metadata = {"name": key[2], "namespace": buffer.namespace, "generation": 1}
             known = self.objects[key] = {"kind": "PodTemplate", "metadata": metadata, "template": template}
         elif known["template"] != template:
             before = buffer_templates.read_sample(known["template"]["spec"])
@@ -156,13 +156,13 @@ class World:
     # Reading and telling
 
     def _buffers(self) -> list[CapacityBuffer]:
-        found = [_read_buffer(one) for (kind, _, _), one in self.objects.items() if kind == "CapacityBuffer"]
-        return [replace(one, status=self.statuses.get(one.key, one.status)) for one in found]
+        buffers = [_read_buffer(item) for (kind, _, _), item in self.objects.items() if kind == "CapacityBuffer"]
+        return [replace(buffer, status=self.statuses.get(buffer.key, buffer.status)) for buffer in buffers]
 
     def _quotas(self, namespace: str) -> list[ResourceQuota]:
         return [
-            _read_quota(one)
-            for (kind, where, _), one in sorted(self.objects.items())
+            _read_quota(item)
+            for (kind, where, _), item in sorted(self.objects.items())
             if kind == "ResourceQuota" and where == namespace
         ]
 
@@ -182,9 +182,12 @@ class World:
                 self.statuses.pop(f"{key[1]}/{key[2]}", None)
         self.objects[key] = made
 
-    def _tell(self, one: CapacityBuffer, injected: buffer_pods.InjectionResult) -> Json:
+    def _tell(self, buffer: CapacityBuffer, injected: buffer_pods.InjectionResult) -> Json:
         status = injected.status
-        told: Json = {"conditions": [_tell_condition(each) for each in status.conditions], "fake_pods": injected.pods}
+        told: Json = {
+            "conditions": [_tell_condition(condition) for condition in status.conditions],
+            "fake_pods": injected.pods,
+        }
         optional = {
             "pod_template": status.pod_template,
             "pod_template_generation": status.pod_template_generation,
@@ -193,7 +196,7 @@ class World:
         }
         told |= {key: value for key, value in optional.items() if value is not None}
         if injected.pods:
-            template = self.objects["PodTemplate", one.namespace, status.pod_template or ""]["template"]
+            template = self.objects["PodTemplate", buffer.namespace, status.pod_template or ""]["template"]
             told["fake_pod_requests"] = _tell_amounts(buffer_templates.read_sample(template["spec"]))
         return told
 
@@ -255,7 +258,7 @@ def _read_buffer(one: Json) -> CapacityBuffer:
             status.get("podTemplateGeneration"),
             status.get("replicas"),
             status.get("provisioningStrategy"),
-            tuple(_read_condition(each) for each in status.get("conditions", ())),
+            tuple(_read_condition(item) for item in status.get("conditions", ())),
         ),
     )
 
@@ -267,23 +270,23 @@ def _read_condition(one: Json) -> Condition:
     )
 
 
-def _tell_condition(one: Condition) -> Json:
+def _tell_condition(condition: Condition) -> Json:
     told: Json = {
-        "type": one.type,
-        "status": one.status,
-        "reason": one.reason,
-        "message": one.message,
-        "since_s": one.since_s - EPOCH_S,
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "since_s": condition.since_s - EPOCH_S,
     }
-    return told | ({"observed_generation": one.observed_generation} if one.observed_generation else {})
+    return told | ({"observed_generation": condition.observed_generation} if condition.observed_generation else {})
 
 
 def _read_quota(one: Json) -> ResourceQuota:
     spec, status = one["spec"], one.get("status", {})
     scopes = [QuotaScope(name) for name in spec.get("scopes") or ()]
     scopes += [
-        QuotaScope(each["scopeName"], each["operator"], tuple(each.get("values") or ()))
-        for each in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+        QuotaScope(item["scopeName"], item["operator"], tuple(item.get("values") or ()))
+        for item in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     ]
     amounts = {
         part: {name: parse_quantity(str(text)) for name, text in (status.get(part) or {}).items()}

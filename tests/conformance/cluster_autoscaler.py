@@ -43,7 +43,7 @@ def _flags(case: Json, constants: Json) -> Json:
     return {
         "args": args,
         "contains": [flag for flag in wanted.get("contains", ()) if flag in args],
-        "no_prefix": [each for each in wanted.get("no_prefix", ()) if not any(flag.startswith(each) for flag in args)],
+        "no_prefix": [item for item in wanted.get("no_prefix", ()) if not any(flag.startswith(item) for flag in args)],
         "flags": balancing,
         "env_disable_clusterapi": "OPENSHIFT_CLUSTERAPI_DISABLE"
         in manifests.autoscaler_environment(settings, _gates(case)),
@@ -51,9 +51,11 @@ def _flags(case: Json, constants: Json) -> Json:
 
 
 def _validate(case: Json, constants: Json) -> Json:
-    found = webhook.validate_cluster_autoscaler(case["object_name"], case["spec"], constants["allowed_name"])
-    told = {"errors_any_order": sorted(found.errors), "warnings": list(found.warnings)}
-    return {"valid": found.is_valid, "warns": bool(found.warnings), **told}
+    validation_result = webhook.validate_cluster_autoscaler(
+        case["object_name"], case["spec"], constants["allowed_name"]
+    )
+    told = {"errors_any_order": sorted(validation_result.errors), "warnings": list(validation_result.warnings)}
+    return {"valid": validation_result.is_valid, "warns": bool(validation_result.warnings), **told}
 
 
 def _gpu_label(case: Json, _: Json) -> Json:
@@ -180,10 +182,10 @@ def _machine_api(case: Json, _: Json) -> Json:
 
 
 def _autoscaler(case: Json, constants: Json) -> Json:
-    seen = model.ObservedClusterOperators(
+    observed = model.ObservedClusterOperators(
         has_autoscaler=case["cluster_autoscaler"], deployment=_deployment(case["deployment"])
     )
-    return {"ok": reconcile.is_deployment_synced(seen, constants["release_version"])}
+    return {"ok": reconcile.is_deployment_synced(observed, constants["release_version"])}
 
 
 _WELL = {"Available": "True", "Degraded": "False"}
@@ -195,37 +197,44 @@ _STATES = {
 
 
 def _reports(case: Json, _: Json) -> Json:
-    return _tell(_report_often([_STATES[each] for each in case["report"]], "1.0.0", None))
+    return _tell(_report_often([_STATES[item] for item in case["report"]], "1.0.0", None))
 
 
 def _report(case: Json, constants: Json) -> Json:
     own = case["own_operator"]
     before = None if own is None else _operator(own["conditions"], own["version"])
-    seen = model.ObservedClusterOperators(
+    observed = model.ObservedClusterOperators(
         machine_api=_operator(case["machine_api"]),
         has_autoscaler=case["cluster_autoscaler"],
         deployment=_deployment(case["deployment"]),
     )
-    return _tell(_report_often([seen] * case["calls"], constants["release_version"], before))
+    return _tell(_report_often([observed] * case["calls"], constants["release_version"], before))
 
 
 def _report_often(
-    seen: list[model.ObservedClusterOperators], version: str, own: Json | None
+    observeds: list[model.ObservedClusterOperators], version: str, own: Json | None
 ) -> reconcile.ClusterOperatorReport:
     """One pass after another, each as late as it is due."""
     memory = reconcile.DegradedHistory()
-    for number, each in enumerate(seen):
+    for number, observed in enumerate(observeds):
         now_s = NOW_S + number * reconcile.STATUS_INTERVAL_S
-        found = reconcile.report_cluster_operator(dataclasses.replace(each, own=own), memory, version, now_s)
-        memory = found.memory
-        own = {"status": {"conditions": found.conditions, "versions": found.versions}}
-    return found
+        cluster_operator_report = reconcile.report_cluster_operator(
+            dataclasses.replace(observed, own=own), memory, version, now_s
+        )
+        memory = cluster_operator_report.memory
+        own = {
+            "status": {"conditions": cluster_operator_report.conditions, "versions": cluster_operator_report.versions}
+        }
+    return cluster_operator_report
 
 
-def _tell(found: reconcile.ClusterOperatorReport) -> Json:
-    said = {each["type"]: each for each in found.conditions}
-    told: Json = {"ok": found.is_well, "conditions": {kind: each["status"] for kind, each in said.items()}}
-    told["version"] = next((each["version"] for each in found.versions), None)
+def _tell(cluster_operator_report: reconcile.ClusterOperatorReport) -> Json:
+    said = {item["type"]: item for item in cluster_operator_report.conditions}
+    told: Json = {
+        "ok": cluster_operator_report.is_well,
+        "conditions": {kind: entry["status"] for kind, entry in said.items()},
+    }
+    told["version"] = next((each["version"] for each in cluster_operator_report.versions), None)
     told["progressing_time_moved"] = said["Progressing"]["lastTransitionTime"] != "2020-01-01T00:00:00Z"
     for kind, condition in said.items():
         told[f"{kind.lower()}_reason"] = condition.get("reason")

@@ -24,8 +24,8 @@ def _readiness(counts: Mapping[str, int]) -> cluster_health.Readiness:
     return cluster_health.Readiness(**{FIELDS[name]: tuple(map(str, range(count))) for name, count in counts.items()})
 
 
-def _range(found: cluster_health.AcceptableRange) -> Json:
-    return {"min": found.min, "max": found.max, "target": found.target}
+def _range(acceptable_range: cluster_health.AcceptableRange) -> Json:
+    return {"min": acceptable_range.min, "max": acceptable_range.max, "target": acceptable_range.target}
 
 
 def _under_way(increases: Mapping[str, int], shrinking: list[str]) -> cluster_health.ScaleRequests:
@@ -38,39 +38,43 @@ def _under_way(increases: Mapping[str, int], shrinking: list[str]) -> cluster_he
 
 
 def _acceptable_range(case: Json, constants: Json) -> Json:
-    found = {group: _readiness(counts) for group, counts in case["readiness"].items()}
+    readinesses = {group: _readiness(counts) for group, counts in case["readiness"].items()}
     under_way = _under_way(case["scale_up_requests"], case["scaled_down_groups"])
-    ranges = health.find_ranges(case["target_sizes"], found, under_way)
-    return {group: _range(each) for group, each in ranges.items()}
+    ranges = health.find_ranges(case["target_sizes"], readinesses, under_way)
+    return {group: _range(acceptable_range) for group, acceptable_range in ranges.items()}
 
 
 def _range_after_resize(case: Json, constants: Json) -> Json:
-    targets, found = {"g": case["new_target"]}, {"g": _readiness(case["readiness"])}
+    targets, readinesses = {"g": case["new_target"]}, {"g": _readiness(case["readiness"])}
     increase = case["scale_up_increase"]
     under_way = _under_way({} if increase is None else {"g": increase}, [])
-    upcoming = health.find_upcoming(targets, found, under_way.scale_ups, {}, NOW_S)
+    upcoming = health.find_upcoming(targets, readinesses, under_way.scale_ups, {}, NOW_S)
     return {
-        "range": _range(health.find_ranges(targets, found, under_way)["g"]),
+        "range": _range(health.find_ranges(targets, readinesses, under_way)["g"]),
         "upcoming": upcoming["g"].nodes if "g" in upcoming else 0,
     }
 
 
 def _wrong_size(case: Json, constants: Json) -> Json:
-    ranges = {group: cluster_health.AcceptableRange(**each) for group, each in case["ranges"].items()}
-    found = {group: _readiness(counts) for group, counts in case["registered"].items()}
+    ranges = {group: cluster_health.AcceptableRange(**item) for group, item in case["ranges"].items()}
+    readinesses = {group: _readiness(counts) for group, counts in case["registered"].items()}
     before = {
-        group: cluster_health.IncorrectSize(each["current"], each["expected"], NOW_S + each["first_observed_s"])
-        for group, each in case["before"].items()
+        group: cluster_health.IncorrectSize(entry["current"], entry["expected"], NOW_S + entry["first_observed_s"])
+        for group, entry in case["before"].items()
     }
-    wrong = health.find_wrong_sizes(ranges, found, before, NOW_S)
+    wrong = health.find_wrong_sizes(ranges, readinesses, before, NOW_S)
     return {
-        group: {"current": each.current, "expected": each.expected, "first_observed_s": each.since_s - NOW_S}
-        for group, each in wrong.items()
+        group: {
+            "current": incorrect_size.current,
+            "expected": incorrect_size.expected,
+            "first_observed_s": incorrect_size.since_s - NOW_S,
+        }
+        for group, incorrect_size in wrong.items()
     }
 
 
 def _suspended(case: Json, constants: Json) -> bool:
-    conditions = tuple(facts.Condition(each["type"], each["status"]) for each in case["conditions"])
+    conditions = tuple(facts.Condition(item["type"], item["status"]) for item in case["conditions"])
     return readiness.is_suspended(facts.Node("n", conditions=conditions))
 
 

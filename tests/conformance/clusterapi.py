@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.conformance.outcome import Json, by_section
-from tests.providers.clusterapi.bed import MAX, MIN, Bed, play
-from tests.providers.clusterapi.bed import node as make_node
+from tests.providers.clusterapi.management_cluster import MAX, MIN, Bed, play
+from tests.providers.clusterapi.management_cluster import node as make_node
 from windlass import errors
 from windlass.engine.model import facts, plan
 from windlass.kube import fields
@@ -37,8 +37,8 @@ def _read_amount(read: Callable[[Json], Quantity]) -> Callable[[Json, Json], Jso
 
 def _can_scale_from_zero(case: Json, constants: Json) -> bool:
     status = clusterapi.InfrastructureTemplateStatus(capacity=case["template_capacity"])
-    found = node_template.find_capacity(case["annotations"], clusterapi.InfrastructureTemplate(status=status))
-    return node_template.is_sufficient(found)
+    quantities = node_template.find_capacity(case["annotations"], clusterapi.InfrastructureTemplate(status=status))
+    return node_template.is_sufficient(quantities)
 
 
 def _cluster_name(case: Json, constants: Json) -> str:
@@ -65,17 +65,17 @@ def _system_info(case: Json, constants: Json) -> Json:
 
 def _group_options(case: Json, constants: Json) -> Json:
     annotations = {KEYS.options + key: value for key, value in case["option_annotations"].items()}
-    found, _ = group_annotations.read_group_options(annotations, KEYS)
-    own = {name: getattr(found, name) for name in constants["defaults"]}
+    group_options, _ = group_annotations.read_group_options(annotations, KEYS)
+    own = {name: getattr(group_options, name) for name in constants["defaults"]}
     return {name: default if own[name] is None else own[name] for name, default in constants["defaults"].items()}
 
 
 def _scaling_bounds(case: Json, constants: Json) -> Json:
     try:
-        found = group_annotations.read_size_bounds(case["annotations"], KEYS)
+        size_bounds = group_annotations.read_size_bounds(case["annotations"], KEYS)
     except fields.InvalidField:
         return {"error": True}
-    return {"min": found.min, "max": found.max}
+    return {"min": size_bounds.min, "max": size_bounds.max}
 
 
 def _template_node(case: Json, constants: Json) -> Json:
@@ -130,15 +130,15 @@ def _discovery_spec(case: Json, constants: Json) -> Json:
 
 def _discovery_specs(case: Json, constants: Json) -> Json:
     try:
-        found = group_discovery.read_config(case["specs"])
+        config = group_discovery.read_config(case["specs"])
     except errors.InvalidInput:
         return {"error": True, "specs": []}
-    return {"error": False, "specs": [_spell(spec) for spec in found.specs]}
+    return {"error": False, "specs": [_spell(spec) for spec in config.specs]}
 
 
 def _discovery_match(case: Json, constants: Json) -> bool:
     asked, resource = case["spec"], case["resource"]
-    labels = tuple((one["key"], one["values"][0]) for one in asked["labels"])
+    labels = tuple((item["key"], item["values"][0]) for item in asked["labels"])
     spec = group_discovery.DiscoverySpec(asked["namespace"], asked["cluster_name"], labels)
     return spec.matches(resource["namespace"], resource["cluster_name"], case["labels_added"])
 
@@ -258,8 +258,8 @@ def _instances(case: Json, constants: Json) -> Json:
     async def ask(bed: Bed) -> Json:
         if states[0] == "deleting":
             await bed.begin_deleting("g-0")
-        seen = await bed.observe([make_node(f"g-{i}") for i in range(case["machines"])])
-        return {"count": len({one.provider_id for one in seen[GROUP].instances})}
+        groups = await bed.observe([make_node(f"g-{i}") for i in range(case["machines"])])
+        return {"count": len({instance.provider_id for instance in groups[GROUP].instances})}
 
     return dict(_ask(arrange, ask))
 
@@ -285,8 +285,8 @@ def _pool_provider_ids(case: Json, constants: Json) -> bool:
             bed.group(f"p{i}", 1, (0, 10), kind="MachinePool", providerIDList=[provider_id])
 
     async def ask(bed: Bed) -> bool:
-        seen = await bed.observe([make_node("n", case["node"])])
-        return any(one.provider_id == case["node"] for group in seen.values() for one in group.instances)
+        groups = await bed.observe([make_node("n", case["node"])])
+        return any(instance.provider_id == case["node"] for group in groups.values() for instance in group.instances)
 
     return bool(_ask(arrange, ask))
 
@@ -304,17 +304,17 @@ def _node_group_constructor(case: Json, constants: Json) -> Json:
 
     async def ask(bed: Bed) -> Json:
         await bed.settle()
-        seen = bed.provider.observe([])
+        observed = bed.provider.observe([])
         bounded = [
-            one
-            for one in seen.set_aside
-            if one.field in (group_annotations.annotation_path(MIN), group_annotations.annotation_path(MAX))
+            invalid
+            for invalid in observed.set_aside
+            if invalid.field in (group_annotations.annotation_path(MIN), group_annotations.annotation_path(MAX))
         ]
-        found: Json = {"error": bool(bounded), "group": bool(seen.groups)}
+        found: Json = {"error": bool(bounded), "group": bool(observed.groups)}
         if bounded or not case["expect"]["group"]:
             found["group"] = case["expect"]["group"]
-        elif seen.groups:
-            found |= {"min": seen.groups[0].min_size, "max": seen.groups[0].max_size}
+        elif observed.groups:
+            found |= {"min": observed.groups[0].min_size, "max": observed.groups[0].max_size}
         return found
 
     return dict(_ask(arrange, ask))

@@ -15,26 +15,26 @@ DIGITS = 6
 
 def _generated(case: Json, constants: Json) -> object:
     node = loop.complete(objects.node(case["node"]))
-    slices = [dra.read_resource_slice(scheme.decode_as(resource.ResourceSlice, one)) for one in case["slices"]]
+    slices = [dra.read_resource_slice(scheme.decode_as(resource.ResourceSlice, item)) for item in case["slices"]]
     claims = [
-        dra.read_resource_claim(scheme.decode_as(resource.ResourceClaim, one))
+        dra.read_resource_claim(scheme.decode_as(resource.ResourceClaim, entry))
         for pod in case["pods"]
-        for one in pod["claims"]
+        for entry in pod["claims"]
     ]
     offered: list[dynamic_resources.DeviceFact] = [*slices, *claims]
     pods = [objects.pod(one["pod"]) for one in case["pods"]]
-    seen = loop.observe([node], pods, [loop.make_group("group", [node])], offered)
-    found = loop.look(seen, loop.PEER).eligibility.utilization_of(node.name)
-    pools = utilization.measure_pool_utilization(seen.snapshot, seen.snapshot.nodes.rows[node.name])
-    if found is None or not isinstance(pools, Mapping):
+    observation = loop.observe([node], pods, [loop.make_group("group", [node])], offered)
+    node_utilization = loop.look(observation, loop.PEER).eligibility.utilization_of(node.name)
+    pools = utilization.measure_pool_utilization(observation.snapshot, observation.snapshot.nodes.rows[node.name])
+    if node_utilization is None or not isinstance(pools, Mapping):
         return {"error": True, "pools_error": True}
     told: dict[str, object] = {
-        "dynamic": round(found.devices, DIGITS),
+        "dynamic": round(node_utilization.devices, DIGITS),
         "pools": {str(id): round(used, DIGITS) for id, used in pools.items()},
-        "utilization": round(found.utilization, DIGITS),
+        "utilization": round(node_utilization.utilization, DIGITS),
     }
     if "resource" in case["expect"]:
-        told["resource"] = found.resource  # where pools tie, any of them may be named
+        told["resource"] = node_utilization.resource  # where pools tie, any of them may be named
     return told
 
 

@@ -62,11 +62,11 @@ def _opinion(rule: rules.DrainabilityRule, case: Json, constants: Json) -> Json:
         min_replicas=case.get("min_replicas", 0),
         system_pod_timeout_s=case.get("system_pod_timeout_s", 0.0),
     )
-    found = rule(objects.pod(case["pod"]), _context(case, options))
-    reason = {} if found is None or found.reason is None else {"reason": str(found.reason)}
+    status = rule(objects.pod(case["pod"]), _context(case, options))
+    reason = {} if status is None or status.reason is None else {"reason": str(status.reason)}
     if "blocks" in case["expect"]:
-        return {"blocks": found is not None and found.blocks} | reason
-    return {"outcome": "no_opinion" if found is None else str(found.action)} | reason
+        return {"blocks": status is not None and status.blocks} | reason
+    return {"outcome": "no_opinion" if status is None else str(status.action)} | reason
 
 
 # ── All rules ────────────────────────────────────────────────────────────────────────────────────────────────────

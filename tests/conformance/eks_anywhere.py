@@ -19,7 +19,7 @@ MACHINE = machine_deployments.MachineTemplate({"dataSecretName": "s"}, {"apiGrou
 
 
 def _cluster(case: Json, name: str, groups: list[model.WorkerNodeGroup]) -> model.Cluster:
-    conditions = tuple(model.parse_condition(each) for each in case["conditions"])
+    conditions = tuple(model.parse_condition(item) for item in case["conditions"])
     return model.Cluster(
         model.NAMESPACE,
         name,
@@ -39,14 +39,14 @@ def _workers(case: Json, constants: Json) -> Json:
     if case.get("upgrade_strategy") == model.IN_PLACE:
         groups = [dataclasses.replace(group, is_in_place=True) for group in groups]
     labelled = machine_deployments.CLUSTER_NAME_LABEL
-    listed = [each for each in case["machine_deployments"] if each["metadata"].get("labels", {}).get(labelled)]
+    listed = [item for item in case["machine_deployments"] if item["metadata"].get("labels", {}).get(labelled)]
     groups = [dataclasses.replace(group, machine=MACHINE) for group in groups]
     return _conditions(
         model.ObservedCluster(
             _cluster(case, cluster, groups),
             "cluster.x-k8s.io/v1beta2",
             model.NAMESPACE,
-            machine_deployments=tuple(machine_deployments.parse_machine_deployment(each) for each in listed),
+            machine_deployments=tuple(machine_deployments.parse_machine_deployment(entry) for entry in listed),
         )
     )
 
@@ -69,17 +69,17 @@ def _control_plane(case: Json, constants: Json) -> Json:
     )
 
 
-def _conditions(seen: model.ObservedCluster) -> Json:
-    plan = reconcile_cluster(seen, NOW_S)
-    return {each.type: dataclasses.asdict(each) for each in plan.status.conditions}
+def _conditions(observed: model.ObservedCluster) -> Json:
+    plan = reconcile_cluster(observed, NOW_S)
+    return {condition.type: dataclasses.asdict(condition) for condition in plan.status.conditions}
 
 
 def _cni(case: Json, _: Json) -> Json:
-    before = {each["type"]: model.parse_condition(each) for each in case["conditions"]}
-    found = reconcile.cni_configured_condition(
+    before = {item["type"]: model.parse_condition(item) for item in case["conditions"]}
+    condition = reconcile.cni_configured_condition(
         before.get(model.CONTROL_PLANE_READY), before.get(model.DEFAULT_CNI_CONFIGURED)
     )
-    return {} if found is None else {found.type: dataclasses.asdict(found)}
+    return {} if condition is None else {condition.type: dataclasses.asdict(condition)}
 
 
 def _validate(case: Json, _: Json) -> Json:

@@ -12,8 +12,8 @@ def _filter(case: Json, constants: Json) -> Json:
     options = constants | case["options"]
     nodes = [_node(json) for json in case["nodes"]]
     group = loop.make_group("group", nodes)  # of any size: the loop checks no node of a group at its minimum
-    seen = loop.observe(nodes, [objects.pod(pod) for pod in case["pods"]], [group])
-    checked = loop.look(seen, _settings(options)).eligibility
+    observation = loop.observe(nodes, [objects.pod(pod) for pod in case["pods"]], [group])
+    checked = loop.look(observation, _settings(options)).eligibility
     return {
         "eligible": checked.eligible,
         "unremovable": [{"node": kept.node_name, "reason": str(kept.reason)} for kept in checked.kept],

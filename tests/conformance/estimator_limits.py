@@ -54,9 +54,9 @@ def _start(case: Json, estimation: int, elapsed_s: float) -> binpacking.Estimati
 
 def _min_limit(case: Json, constants: Json) -> object:
     """Durations are recorded in seconds; what allows nothing is one nanosecond below zero there."""
-    one, other = case["a"], case["b"]
-    combined = binpacking.combine_limits(one, other)
-    if isinstance(one, float) or isinstance(other, float):
+    item, other = case["a"], case["b"]
+    combined = binpacking.combine_limits(item, other)
+    if isinstance(item, float) or isinstance(other, float):
         return combined * NANOSECOND if combined == binpacking.NO_NODES else combined
     return combined
 

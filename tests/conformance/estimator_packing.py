@@ -15,20 +15,20 @@ from windlass.engine.snapshot import snapshot as snapshots
 def generated(case: Json, constants: Json) -> object:
     existing = [objects.node(entry["node"]) for entry in case["existing"]]
     running = [objects.pod(pod) for entry in case["existing"] for pod in entry["pods"]]
-    found = _estimate(case, objects.node(case["node"]), existing, running)
+    estimate = _estimate(case, objects.node(case["node"]), existing, running)
     names = [group["pod"]["metadata"]["name"] for group in case["pod_groups"]]
     return {
-        "nodes": found.nodes,
-        "pods": sum(found.placed),
-        "pods_per_group": {name: placed for name, placed in zip(names, found.placed, strict=True) if placed},
+        "nodes": estimate.nodes,
+        "pods": sum(estimate.placed),
+        "pods_per_group": {name: placed for name, placed in zip(names, estimate.placed, strict=True) if placed},
     }
 
 
 def packing(case: Json, constants: Json) -> object:
     existing = [_node(f"existing-{number}", entry) for number, entry in enumerate(case["existing"])]
-    found = _estimate(case, _node("template", case["node"]), existing, [])
-    answer: Json = {"nodes": found.nodes, "pods": sum(found.placed)}
-    helped = [number for number, placed in enumerate(found.placed) if placed]
+    estimate = _estimate(case, _node("template", case["node"]), existing, [])
+    answer: Json = {"nodes": estimate.nodes, "pods": sum(estimate.placed)}
+    helped = [number for number, placed in enumerate(estimate.placed) if placed]
     if "only_from_group" in case["expect"] and len(helped) == 1:
         answer["only_from_group"] = helped[0]
     return answer

@@ -6,13 +6,17 @@ from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
 from windlass import quantity
 from windlass.autoscaler import priority_config
-from windlass.engine.expanders import chain, price, priority
+from windlass.engine.expanders import chain, least_nodes, least_waste, most_pods, price, priority
 from windlass.engine.model import facts
 from windlass.engine.model.scale_up_status import ExpansionOption, SchedulablePods
 from windlass.errors import InvalidObject
 
 DIGITS = 6
-KEEP = {"least-nodes": chain.find_least_nodes, "least-waste": chain.find_least_waste, "most-pods": chain.find_most_pods}
+STRATEGIES = {
+    "least-nodes": least_nodes.find_best_options,
+    "least-waste": least_waste.find_best_options,
+    "most-pods": most_pods.find_best_options,
+}
 
 
 def _chain(case: Json, constants: Json) -> object:
@@ -34,13 +38,13 @@ def _generated(case: Json, constants: Json) -> object:
         )
         for group in case["groups"]
     ]
-    return {name: sorted(option.group for option in KEEP[name](options)) for name in case["expect"]}
+    return {name: sorted(option.group for option in STRATEGIES[name](options)) for name in case["expect"]}
 
 
 def _least_nodes(case: Json, constants: Json) -> object:
     counts = zip(case["labels"], case["node_counts"], strict=True)
     options = [ExpansionOption(label, facts.Node(label), count) for label, count in counts]
-    return [option.group for option in chain.find_least_nodes(options)]
+    return [option.group for option in least_nodes.find_best_options(options)]
 
 
 def _priority(case: Json, constants: Json) -> object:

@@ -21,8 +21,8 @@ def _pool(given: Json, name: str = "general") -> model.WorkerPool:
 
 def _judge(pool: model.WorkerPool, live: Json | None) -> reconcile.PoolResult:
     cluster = model.LatticeCluster("ns", "c", pools=(pool,))
-    found = {} if live is None else {"c-pool-general": machine_deployments.parse_machine_deployment(live)}
-    return reconcile.reconcile_pool(model.ObservedLatticeCluster(cluster, VERSION, found), pool)
+    deployments = {} if live is None else {"c-pool-general": machine_deployments.parse_machine_deployment(live)}
+    return reconcile.reconcile_pool(model.ObservedLatticeCluster(cluster, VERSION, deployments), pool)
 
 
 def _live(pool: model.WorkerPool, current: int) -> Json:
@@ -42,7 +42,7 @@ def _live(pool: model.WorkerPool, current: int) -> Json:
 
 
 def _fields(value: Json) -> Json:
-    return {f"f:{name}": _fields(each) if isinstance(each, dict) else {} for name, each in value.items()}
+    return {f"f:{name}": _fields(item) if isinstance(item, dict) else {} for name, item in value.items()}
 
 
 def _enabled(case: Json) -> Json:

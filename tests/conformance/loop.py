@@ -28,7 +28,7 @@ def choose(settings: Settings, part: str, **changes: Any) -> Settings:
 
 def complete(node: facts.Node) -> facts.Node:
     """The node with a provider id, by which its group knows it, and a Ready condition, unless it has them."""
-    is_told = any(one.type == READY.type for one in node.conditions)
+    is_told = any(condition.type == READY.type for condition in node.conditions)
     conditions = node.conditions if is_told else (*node.conditions, READY)
     return replace(node, provider_id=node.provider_id or f"id://{node.name}", conditions=conditions)
 
@@ -41,7 +41,7 @@ def disable_scale_down(node: facts.Node) -> facts.Node:
 def make_group(id: str, nodes: Sequence[facts.Node], target: int | None = None, **fields: Any) -> node_groups.NodeGroup:
     """A group of these nodes and of any size; its target size is how many there are, unless it is given."""
     given = {"min_size": 0, "max_size": ANY_SIZE, "target_size": len(nodes) if target is None else target} | fields
-    return node_groups.NodeGroup(id, instances=tuple(node_groups.Instance(one.provider_id) for one in nodes), **given)
+    return node_groups.NodeGroup(id, instances=tuple(node_groups.Instance(node.provider_id) for node in nodes), **given)
 
 
 def observe(
@@ -55,19 +55,25 @@ def observe(
 
 
 def run(
-    seen: Observation, settings: Settings, durable: durable_memory.DurableMemory | None = None, now_s: float = NOW_S
+    observation: Observation,
+    settings: Settings,
+    durable: durable_memory.DurableMemory | None = None,
+    now_s: float = NOW_S,
 ) -> loop.Decision:
     """The decision of a loop that is not the first of its process."""
     before = replace(durable_memory.DurableMemory() if durable is None else durable, loop=1)
-    decision = loop.decide(seen, loop_memory.LoopMemory(before), settings, now_s)
+    decision = loop.decide(observation, loop_memory.LoopMemory(before), settings, now_s)
     assert not decision.faults, decision.faults
     return decision
 
 
 def look(
-    seen: Observation, settings: Settings, durable: durable_memory.DurableMemory | None = None, now_s: float = NOW_S
+    observation: Observation,
+    settings: Settings,
+    durable: durable_memory.DurableMemory | None = None,
+    now_s: float = NOW_S,
 ) -> scale_down_state.CandidateEvaluation:
     """What the loop finds when it looks for unneeded nodes."""
-    found = run(seen, settings, durable, now_s).story.scale_down.look
-    assert found is not None, "the loop ended before it looked for unneeded nodes"
-    return found
+    evaluation = run(observation, settings, durable, now_s).story.scale_down.look
+    assert evaluation is not None, "the loop ended before it looked for unneeded nodes"
+    return evaluation

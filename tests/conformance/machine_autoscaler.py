@@ -49,7 +49,7 @@ def _refer(case: Json, _: Json) -> Json:
 def _supported(case: Json, _: Json) -> Json:
     """What is left of the types that are listed before; one is supported if a reference to it is usable."""
     left = frozenset(api for api in EVERY if _kind(api) in case["before"] and _kind(api) not in case["remove"])
-    asked = [each for each in case["before"] if not webhook.validate_target_reference(_refer_to(each), left)]
+    asked = [item for item in case["before"] if not webhook.validate_target_reference(_refer_to(item), left)]
     return {"after": asked}
 
 
@@ -112,10 +112,10 @@ def _needs_update(case: Json, _: Json) -> Json:
 
 def _read_limits(case: Json, _: Json) -> Json:
     try:
-        found = reconcile.parse_bounds(case["annotations"] or {}, MACHINE_API)
+        replica_limits = reconcile.parse_bounds(case["annotations"] or {}, MACHINE_API)
     except reconcile.InvalidBounds as unreadable:
         return {"error": str(unreadable)}
-    return {"min": found.min, "max": found.max}
+    return {"min": replica_limits.min, "max": replica_limits.max}
 
 
 def _set_owner(case: Json, _: Json) -> Json:
@@ -217,7 +217,7 @@ def _delete(case: Json) -> Json:
     last, target = case.get("last_target", "set"), case.get("spec_target", "set")
     owners = {last: "test/test", target: case.get("spec_target_owner", "test/test" if target == last else "")}
     sets = {name: {machine_apis.OWNER_ANNOTATION: owner, MACHINE_API.min_size: "1"} for name, owner in owners.items()}
-    before = {name: dict(each) for name, each in sets.items()}
+    before = {name: dict(item) for name, item in sets.items()}
     reference = model.TargetReference("machine.openshift.io/v1beta1", "MachineSet", last)
     status = model.MachineAutoscalerStatus(reference)
     _reconcile(sets, _autoscaler("test/test", target, is_deleting=True, finalizers=(FINALIZER,), status=status))

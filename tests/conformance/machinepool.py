@@ -31,13 +31,13 @@ def _phase(case: Json, _: Json) -> Json:
         "nodes": model.NodeCounts(case["ready_replicas"]),
     }
     annotations = {model.MANAGED_BY_ANNOTATION: value} if (value := case.get("managed_by")) is not None else {}
-    found = pool(
+    machine_pool = pool(
         status=status,
         replicas=case["replicas"],
         deleted_s=NOW_S if case["deleting"] else None,
         annotations=case.get("annotations") or annotations,
     )
-    return {"phase": conditions.compute_phase(found)}
+    return {"phase": conditions.compute_phase(machine_pool)}
 
 
 # Bootstrap
@@ -120,7 +120,7 @@ def _scale_zero(case: Json, _: Json) -> Json:
     given = case["infra"]
     infra = external(INFRA, {"providerIDList": given["providerIDList"]}, {"ready": True, "replicas": given["replicas"]})
     before = pool(replicas=case["replicas"], status={"node_refs": refs(case["node_refs"])})
-    world = _seen(before, infra, [node(each) for each in case["nodes"]])
+    world = _seen(before, infra, [node(item) for item in case["nodes"]])
     made = _live(world)
     left = isinstance(made.world.nodes, tuple) and bool(made.world.nodes)
     return {"phase": made.pool.status.phase, "node_kept": left, "requeue_s": made.again_s or 0}
@@ -178,7 +178,7 @@ def _reconcile(case: Json, _: Json) -> Json:
     )
     if not case["infra_exists"]:
         infra = model.MissingObject(INFRA)
-    there = [node(each) for each in case["nodes"]]
+    there = [node(item) for item in case["nodes"]]
     made = _live(_seen(before, infra, there), node_delete_fails=case["node_delete_fails"])
     is_waiting = bool(made.failures)
     return {"pool_exists": not made.is_gone, "error": is_waiting, "requeue_s": 0 if is_waiting else made.again_s or 0}
@@ -188,16 +188,20 @@ def _reconcile(case: Json, _: Json) -> Json:
 
 
 def _node_references(case: Json, constants: Json) -> Json:
-    known = owned_objects.index_by_provider_id(node(each) for each in constants["nodes"])
-    found = owned_objects.summarize_nodes(case["provider_ids"], known, case["min_ready_seconds"], NOW_S)
-    if case["provider_ids"] and not found.found:
+    known = owned_objects.index_by_provider_id(node(item) for item in constants["nodes"])
+    node_summary = owned_objects.summarize_nodes(case["provider_ids"], known, case["min_ready_seconds"], NOW_S)
+    if case["provider_ids"] and not node_summary.found:
         return {"error": "cannot find nodes with matching ProviderIDs in ProviderIDList"}
-    return {"node_refs": [ref.name for ref in found.refs], "ready": found.ready, "available": found.available}
+    return {
+        "node_refs": [ref.name for ref in node_summary.refs],
+        "ready": node_summary.ready,
+        "available": node_summary.available,
+    }
 
 
 def _node_map(case: Json, _: Json) -> Json:
-    found = owned_objects.index_by_provider_id(node(each) for each in case["nodes"])
-    return {"map": {provider_id: each.name for provider_id, each in found.items()}}
+    nodes = owned_objects.index_by_provider_id(node(item) for item in case["nodes"])
+    return {"map": {provider_id: each.name for provider_id, each in nodes.items()}}
 
 
 def _patch_nodes(case: Json, _: Json) -> Json:
@@ -205,11 +209,11 @@ def _patch_nodes(case: Json, _: Json) -> Json:
     owner = pool(namespace=namespace, name=name, cluster_name=case["cluster"])
     there = [
         model.Node(
-            each["name"],
-            annotations=each["annotations"],
-            taints=tuple(model.Taint(taint["key"], taint) for taint in each["taints"]),
+            item["name"],
+            annotations=item["annotations"],
+            taints=tuple(model.Taint(taint["key"], taint) for taint in item["taints"]),
         )
-        for each in case["nodes"]
+        for item in case["nodes"]
     ]
     patches = {patch.node.name: patch for patch in owned_objects.plan_node_patches(owner, there)}
     return {"nodes": [_patched(each, patches.get(each.name)) for each in there]}
@@ -218,7 +222,7 @@ def _patch_nodes(case: Json, _: Json) -> Json:
 def _patched(before: model.Node, patch: model.PatchNode | None) -> Json:
     taints = before.taints if patch is None or patch.taints is None else patch.taints
     annotations = {**before.annotations, **(patch.annotations if patch else {})}
-    return {"name": before.name, "annotations": annotations, "taints": [dict(each.body) for each in taints] or None}
+    return {"name": before.name, "annotations": annotations, "taints": [dict(taint.body) for taint in taints] or None}
 
 
 # Machines
@@ -228,20 +232,22 @@ def _machines(case: Json, _: Json) -> Json:
     owner = pool(name=case["pool"], cluster_name="c")
     infra = external(INFRA, status={"infrastructureMachineKind": case["infrastructure_machine_kind"]})
     known = [
-        model.InfraMachine(model.ObjectReference(GROUP, "InfraMachine", each["name"]))
-        for each in case["infra_machines"]
+        model.InfraMachine(model.ObjectReference(GROUP, "InfraMachine", item["name"]))
+        for item in case["infra_machines"]
     ]
-    there = [model.Machine(f"machine-{each['infra']}", infrastructure_name=each["infra"]) for each in case["machines"]]
+    there = [
+        model.Machine(f"machine-{entry['infra']}", infrastructure_name=entry["infra"]) for entry in case["machines"]
+    ]
     kind = api_types.read_machine_kind(infra.status)
     steps = owned_objects.plan_machines(owner, known if kind else (), there, {})
-    return {"machines": len({each.name for each in there} | {step.name for step in steps})}
+    return {"machines": len({machine.name for machine in there} | {step.name for step in steps})}
 
 
 def _infra_machine_to_pool(case: Json, constants: Json) -> Json:
     given = case["infra_machine"]
     wanted = watches.machine_index_keys(given["namespace"], given["labels"])
-    for each in constants["pools"]:
-        candidate = pool(name=each["name"], namespace=each["namespace"], cluster_name=each["cluster"])
+    for item in constants["pools"]:
+        candidate = pool(name=item["name"], namespace=item["namespace"], cluster_name=item["cluster"])
         if watches.machine_index_key(candidate) in wanted:
             return {"pool": candidate.key}
     return {"pool": None}
@@ -250,7 +256,7 @@ def _infra_machine_to_pool(case: Json, constants: Json) -> Json:
 def _replicas_and_versions(case: Json, _: Json) -> Json:
     before = pool(replicas=case.get("spec_replicas"), status={"replicas": case.get("status_replicas")})
     if case["has_machines"]:
-        after = reconcile.set_counters_from_machines(before, [_machine(each) for each in case["machines"]])
+        after = reconcile.set_counters_from_machines(before, [_machine(item) for item in case["machines"]])
     else:
         known = case.get("node_versions") or {}
         versions = owned_objects.count_versions(known.get(name, "") for name in case.get("node_refs") or ())
@@ -295,9 +301,11 @@ def _finalizer(case: Json, _: Json) -> Json:
 def _owners(case: Json, _: Json) -> Json:
     cluster = model.Cluster(case["cluster"]["name"], case["cluster"].get("uid", ""))
     before = pool(finalizers=(), cluster_name=cluster.name, bootstrap_ref=CONFIG)
-    seen = model.ObservedMachinePool(before, cluster, external(CONFIG), external(INFRA))
-    first = reconcile.reconcile_machine_pool(seen, MachinePoolSettings(), NOW_S)
-    second = reconcile.reconcile_machine_pool(dataclasses.replace(seen, pool=first.pool), MachinePoolSettings(), NOW_S)
+    observed = model.ObservedMachinePool(before, cluster, external(CONFIG), external(INFRA))
+    first = reconcile.reconcile_machine_pool(observed, MachinePoolSettings(), NOW_S)
+    second = reconcile.reconcile_machine_pool(
+        dataclasses.replace(observed, pool=first.pool), MachinePoolSettings(), NOW_S
+    )
     adopted = {step.external.reference: step for step in second.steps if isinstance(step, model.AdoptProviderObject)}
     return {
         "first_pass": {"finalizers_contain": first.pool.finalizers[0]},
@@ -340,8 +348,8 @@ def _conditions(case: Json, _: Json) -> Json:
     given = case["pool"]
     ready = given.get("ready_replicas", 0) == len(ids)
     there = [
-        model.Node(name, f"uid-{name}", "1", each, ready)
-        for name, each in zip(("azure-node-4", "node-1"), ids, strict=True)
+        model.Node(name, f"uid-{name}", "1", item, ready)
+        for name, item in zip(("azure-node-4", "node-1"), ids, strict=True)
     ]
     config = external(CONFIG, status={**_bootstrap_status(case["bootstrap"]), **_conditions_of(case["bootstrap"])})
     infra: model.ProviderObject | model.MissingObject = model.MissingObject(INFRA)
@@ -362,7 +370,7 @@ def _conditions(case: Json, _: Json) -> Json:
         "error": bool(made.failures),
         "all_true": all(condition.status == "True" for condition in found.values()),
         "conditions": [
-            {key: getattr(found[each["type"]], key) for key in each} for each in wanted if each["type"] in found
+            {key: getattr(found[entry["type"]], key) for key in entry} for entry in wanted if entry["type"] in found
         ],
     }
 
@@ -394,7 +402,7 @@ def _validate(
     before = None if old is None else {"spec": {"clusterName": old}}
     complaints = webhook.validate_machine_pool(made, before)
     wanted = (case.get("read") or {}).get("message_contains", "")
-    if wanted and not any(wanted in each for each in complaints):
+    if wanted and not any(wanted in item for item in complaints):
         return {"valid": f"complaints {complaints} do not have {wanted!r}"}
     return {"valid": not complaints}
 

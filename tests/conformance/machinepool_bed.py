@@ -21,7 +21,7 @@ from testbed.bed import Bed
 from testbed.site import Choice
 from tests.conformance.machinepool_stories import Seed, Teller, compare
 from tests.conformance.outcome import Json, Outcome
-from tests.controllers.machine_pool import world
+from tests.controllers.machine_pool import management_cluster
 from windlass import clock
 from windlass.controllers import controller_runtime
 from windlass.controllers.controller_runtime import ControllerMetrics
@@ -34,7 +34,7 @@ QUIET_S, LONGEST_S = 2.0, 20.0
 LOOK_EVERY_S = 0.25
 
 
-class BedScene(world.Objects):
+class BedScene(management_cluster.Objects):
     """The real control plane, as a scene."""
 
     def __init__(self, api: client.Client) -> None:
@@ -109,10 +109,10 @@ async def tell(bed: Bed, names: list[str], *, ours: bool) -> dict[str, tuple[lis
     """Outcomes and what was found, by the name of the story. The bed has a Cluster `work`."""
     async with connect(bed.kubeconfig, "client") as api, contextlib.AsyncExitStack() as stack:
         scene = BedScene(api)
-        for each in json.loads((STORIES / "common.json").read_text())["crds"]:
-            await scene.apply(each)
-            spec = each["spec"]
-            for version in (one["name"] for one in spec["versions"] if one["served"]):
+        for item in json.loads((STORIES / "common.json").read_text())["crds"]:
+            await scene.apply(item)
+            spec = item["spec"]
+            for version in (entry["name"] for entry in spec["versions"] if entry["served"]):
                 collection = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
                 await asyncio.to_thread(openshift.wait_served, bed.api, collection)
         if ours:
@@ -156,8 +156,8 @@ def explain(name: str, theirs: list[Json], ours: list[Json]) -> Iterator[tuple[s
             recorded["managers of MachinePool"] = corrected["managers of MachinePool"]
         said = {difference.partition(": ")[0] for difference in compare(recorded, corrected)}
         # What they told late, because of a defect, was told here already.
-        their = {**their, "new events": [each for each in their["new events"] if each["message"] not in told]}
-        told += [each["message"] for each in our["new events"]]
+        their = {**their, "new events": [item for item in their["new events"] if item["message"] not in told]}
+        told += [entry["message"] for entry in our["new events"]]
         for difference in compare(their, our):
             reason = "the seed" if difference.partition(": ")[0] in said else ""
             defect = step.get("upstream defect")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.conformance.outcome import Json, Outcome
-from tests.controllers.machine_pool import world
+from tests.controllers.machine_pool import management_cluster
 from windlass import clock
 from windlass.controllers.machine_pool import webhook
 
@@ -33,21 +33,23 @@ def run(path: Path) -> Iterator[Outcome]:
     story = json.loads(path.read_text())
     if "steps" not in story:
         return
-    time = clock.VirtualClock(world.NOW_S)
+    time = clock.VirtualClock(management_cluster.NOW_S)
     common = json.loads((path.parent / "common.json").read_text())
     yield from time.run(_tell(story, common, time))
 
 
 async def _tell(story: Json, common: Json, time: clock.VirtualClock) -> list[Outcome]:
-    scene = world.World(time)
-    for each in world.cluster_api_definitions():
-        await scene.apply(each)
-    for each in common["crds"]:
-        await scene.apply(each)
-    for each in common["objects"]:
-        if each["kind"] in ("Cluster", "Node"):
-            await scene.apply(each)
-    await scene.apply(world.secret("work-kubeconfig", world.kubeconfig("https://work.example:6443")))
+    scene = management_cluster.World(time)
+    for item in management_cluster.cluster_api_definitions():
+        await scene.apply(item)
+    for item in common["crds"]:
+        await scene.apply(item)
+    for item in common["objects"]:
+        if item["kind"] in ("Cluster", "Node"):
+            await scene.apply(item)
+    await scene.apply(
+        management_cluster.secret("work-kubeconfig", management_cluster.kubeconfig("https://work.example:6443"))
+    )
     teller = Teller(scene, story)
     async with scene.controlled():
         return [await teller.play(number, step) for number, step in enumerate(story["steps"])]
@@ -97,7 +99,7 @@ class Teller:
             await self._play_machines(step["expect"])
             await self.scene.settle()
         expected = self.seed.correct(step["expect"])
-        expected["new events"] = [each for each in expected["new events"] if each["message"] not in self.told]
+        expected["new events"] = [item for item in expected["new events"] if item["message"] not in self.told]
         if not self.alone:
             del expected["reconcile errors"]  # others' stories are told at the same time
         found = await self._look(expected, errors_before)
@@ -131,7 +133,7 @@ class Teller:
         uid = body["metadata"]["uid"]
         if uid in self.uids:
             return
-        again = sum(1 for each in self.uids.values() if each.startswith(f"<uid of {name}"))
+        again = sum(1 for item in self.uids.values() if item.startswith(f"<uid of {name}"))
         self.uids[uid] = f"<uid of {name}>" if not again else f"<uid of {name}, 2nd>"
 
     # What others would have written
@@ -154,8 +156,8 @@ class Teller:
             return
         self._remember(found)
         status = copy.deepcopy(wanted["status"])
-        ours = [each for each in (found.get("status") or {}).get("conditions") or () if each["type"] == "UpToDate"]
-        theirs = [each for each in status.get("conditions") or () if each["type"] != "UpToDate"]
+        ours = [item for item in (found.get("status") or {}).get("conditions") or () if item["type"] == "UpToDate"]
+        theirs = [entry for entry in status.get("conditions") or () if entry["type"] != "UpToDate"]
         for each in theirs:
             each["observedGeneration"] = 1
         body: Json = {
@@ -196,13 +198,13 @@ class Teller:
             "blockOwnerDeletion": True,
         }
         metadata = {"name": name, "namespace": "default", "ownerReferences": [owner]}
-        api_version = f"{world.INFRASTRUCTURE}/v1beta1"
+        api_version = f"{management_cluster.INFRASTRUCTURE}/v1beta1"
         if await self.scene.get("NewMachine", name) is not None:
             await self.scene.apply({"apiVersion": api_version, "kind": "NewMachine", "metadata": metadata})
 
     async def _let_machines_go(self, expected: Json) -> None:
         """Machines that were gone by then, and what their controller takes with them."""
-        kept = {each["metadata"]["name"] for each in expected["Machines"]}
+        kept = {item["metadata"]["name"] for item in expected["Machines"]}
         for name in ("m-0", "m-1"):
             found = await self.scene.get("Machine", name)
             if found is None:
@@ -242,8 +244,8 @@ class Teller:
 
     async def _look(self, expected: Json, errors_before: float) -> Json:
         found: Json = {}
-        for each in expected.get("Machines") or ():
-            if machine := await self.scene.get("Machine", each["metadata"]["name"]):
+        for item in expected.get("Machines") or ():
+            if machine := await self.scene.get("Machine", item["metadata"]["name"]):
                 self._remember(machine)
         for name in expected:
             found[name] = await self._look_at(name, expected)
@@ -256,8 +258,8 @@ class Teller:
         if name == "MachinePool":
             return self._tidy(await self._pool())
         if name == "Machines":
-            listed = [await self.scene.get("Machine", each["metadata"]["name"]) for each in expected["Machines"]]
-            return [_ours(tidied) for each in listed if (tidied := self._tidy(each))]
+            listed = [await self.scene.get("Machine", item["metadata"]["name"]) for item in expected["Machines"]]
+            return [_ours(tidied) for entry in listed if (tidied := self._tidy(entry))]
         if name == "managers of MachinePool":
             return self._managers(await self._pool())
         if " " not in name or name in ("new events", "reconcile errors"):
@@ -274,17 +276,17 @@ class Teller:
     async def _pool(self) -> Json | None:
         found = await self.scene.get("MachinePool", self.seed.pool)
         for kind, name in (("Cluster", "work"), *(("Node", node) for node in self.seed.nodes)):
-            each = await self.scene.get(kind, name)
-            if each is not None:
-                self._remember(each)
+            item = await self.scene.get(kind, name)
+            if item is not None:
+                self._remember(item)
         return found
 
     def _managers(self, pool: Json | None) -> list[str] | None:
         if pool is None:
             return None
         return sorted(
-            f"{_MANAGERS.get(each['manager'], each['manager'])} {each['operation']} {each.get('subresource') or '-'}"
-            for each in pool["metadata"]["managedFields"]
+            f"{_MANAGERS.get(item['manager'], item['manager'])} {item['operation']} {item.get('subresource') or '-'}"
+            for item in pool["metadata"]["managedFields"]
         )
 
     async def _new_events(self) -> list[Json]:
@@ -314,12 +316,12 @@ class Teller:
 def _ours(machine: Json) -> Json:
     """Of a Machine's status, what is written here; the rest was played."""
     conditions = (machine.get("status") or {}).get("conditions") or ()
-    return {**machine, "status": [each for each in conditions if each["type"] == "UpToDate"]}
+    return {**machine, "status": [item for item in conditions if item["type"] == "UpToDate"]}
 
 
 def _strip(body: Any, generation: int | None) -> Any:
     if isinstance(body, list):
-        return [_strip(each, generation) for each in body]
+        return [_strip(item, generation) for item in body]
     if not isinstance(body, dict):
         return body
     found = {key: _strip(value, generation) for key, value in body.items() if key != "lastTransitionTime"}
@@ -357,7 +359,7 @@ class Seed:
         expected = copy.deepcopy(recorded)
         expected["reconcile errors"] = bool(recorded.get("reconcile errors"))
         if "Machines" in expected:
-            expected["Machines"] = [_ours(each) for each in expected["Machines"]]
+            expected["Machines"] = [_ours(item) for item in expected["Machines"]]
         pool = expected.get("MachinePool")
         if pool is None:
             return expected
@@ -378,7 +380,7 @@ class Seed:
     def _take_users_word(self, status: Json) -> None:
         """A name that a user set marks the pool as ready for bootstrapping."""
         status["initialization"]["bootstrapDataSecretCreated"] = True
-        found = {each["type"]: each for each in status["deprecated"]["v1beta1"]["conditions"]}
+        found = {item["type"]: item for item in status["deprecated"]["v1beta1"]["conditions"]}
         found["BootstrapReady"] = {"type": "BootstrapReady", "status": "True"}
         if found["Ready"].get("reason") == "WaitingForDataSecret":
             found["Ready"] = {**found["InfrastructureReady"], "type": "Ready"}

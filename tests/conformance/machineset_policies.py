@@ -16,8 +16,8 @@ import yaml
 from testbed import api, fixtures, sharing
 from testbed.bed import Bed
 from tests.conformance.outcome import Json, Outcome
-from tests.controllers.machine_pool.world import definition
-from tests.controllers.openshift.scene import machine_sets_definition
+from tests.controllers.machine_pool.management_cluster import definition
+from tests.controllers.openshift.controller_harness import machine_sets_definition
 from windlass.controllers.openshift import machine_apis
 
 POLICIES = Path(__file__).parents[2] / "deploy" / "policies"
@@ -42,15 +42,15 @@ def judge(cases: Sequence[tuple[str, Json]]) -> Iterator[Outcome]:
 
 def install(bed: Bed) -> None:
     """Kinds that say anything, the two namespaces, and the policies, once they are in force."""
-    for each in machine_apis.MACHINE_APIS:
+    for machine_api in machine_apis.MACHINE_APIS:
         for body in (
-            machine_sets_definition(each),
-            definition(each.group, "Machine", each.versions[0]),
+            machine_sets_definition(machine_api),
+            definition(machine_api.group, "Machine", machine_api.versions[0]),
         ):
             (version,) = body["spec"]["versions"]
             version["subresources"].pop("status")  # a status that is given counts
             bed.api.add(body)
-        bed.api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": each.namespace}})
+        bed.api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": machine_api.namespace}})
     add_policies(bed)
     wait_enforced(bed)
 
@@ -80,8 +80,8 @@ def wait_enforced(bed: Bed) -> None:
         "mirror": locked,
         "expect": {"allowed": False},
     }
-    for each in (probe, lock):
-        assert not _try_until_heard(bed, each, _WITHIN_S), "policies are not in force"
+    for item in (probe, lock):
+        assert not _try_until_heard(bed, item, _WITHIN_S), "policies are not in force"
 
 
 def _try_until_heard(bed: Bed, case: Json, within_s: float) -> tuple[str, ...]:
@@ -106,7 +106,7 @@ def _try(bed: Bed, case: Json) -> Iterator[str]:
     expected = case.get("seed_expect") or case["expect"]
     old, new, mirror = (_complete(case.get(name)) for name in ("old", "new", "mirror"))
     assert new is not None
-    before = [each for each in (mirror, old) if each is not None]
+    before = [item for item in (mirror, old) if item is not None]
     # Machine API's first: of a name that Cluster API has, nobody makes one that Machine API holds.
     with _there(
         bed, sorted(before, key=lambda each: each["apiVersion"] != machine_apis.MACHINE_API.machine_sets().api_version)

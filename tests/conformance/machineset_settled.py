@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.conformance.outcome import Json, Outcome
-from tests.controllers.openshift.machineset_sync import world
-from tests.controllers.openshift.machineset_sync.world import NAME, TEMPLATES, World
+from tests.controllers.openshift.machineset_sync import machine_set_pairs
+from tests.controllers.openshift.machineset_sync.machine_set_pairs import NAME, TEMPLATES, World
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import model
@@ -22,11 +22,11 @@ _OWNER = ("kind", "name", "controller", "blockOwnerDeletion")
 
 def judge(name: str, case: Json) -> Outcome:
     """A case; where the seed wants something else if the autoscaler wrote, both are played."""
-    differences = tuple(world.play(lambda scene: _play(scene, case, case["expect"], "")))
+    differences = tuple(machine_set_pairs.play(lambda scene: _play(scene, case, case["expect"], "")))
     if wanted := case.get("seed_expect"):
         author = wanted["when_written_by"]
         expected = {key: value for key, value in wanted.items() if key != "when_written_by"}
-        differences += tuple(world.play(lambda scene: _play(scene, case, expected, author)))
+        differences += tuple(machine_set_pairs.play(lambda scene: _play(scene, case, expected, author)))
     return Outcome(name, 0 if differences else 1, 1, differences)
 
 
@@ -77,7 +77,7 @@ def _is_deleted(case: Json, side: str) -> bool:
 
 
 def _made_of(case: Json) -> Json:
-    return world.provider_spec((case["machine_api_set"] or {}).get("instanceType", "m6i.xlarge"))
+    return machine_set_pairs.provider_spec((case["machine_api_set"] or {}).get("instanceType", "m6i.xlarge"))
 
 
 async def _add_template(scene: World, name: str, instance_type: str, labels: dict[str, str]) -> None:
@@ -88,7 +88,7 @@ async def _add_template(scene: World, name: str, instance_type: str, labels: dic
 
 async def _add_cluster_api_set(scene: World, given: Json, author: str) -> None:
     metadata = {key: given[key] for key in ("finalizers", "labels", "ownerReferences") if key in given}
-    body = world.cluster_api_set(NAME, 1 if author else given.get("replicas", 1), _OWN, **metadata)
+    body = machine_set_pairs.cluster_api_set(NAME, 1 if author else given.get("replicas", 1), _OWN, **metadata)
     found = await scene.add(CLUSTER_API, body)
     status = {"observedGeneration": found["metadata"]["generation"], **_spell_status(given.get("status") or {})}
     await scene.say(CLUSTER_API, status)
@@ -96,7 +96,7 @@ async def _add_cluster_api_set(scene: World, given: Json, author: str) -> None:
 
 async def _add_machine_api_set(scene: World, given: Json, authority: str | None) -> None:
     metadata = {key: given[key] for key in ("finalizers", "labels") if key in given}
-    body = world.machine_api_set(NAME, given.get("replicas", 1), **metadata)
+    body = machine_set_pairs.machine_api_set(NAME, given.get("replicas", 1), **metadata)
     found = await scene.add(MACHINE_API, body)
     status = {"observedGeneration": found["metadata"]["generation"], **_spell_status(given.get("status") or {})}
     await scene.say(MACHINE_API, status | ({"authoritativeAPI": authority} if authority else {}))
@@ -206,7 +206,7 @@ def _compare(expected: Json, found: Json) -> Iterator[str]:
 def _holds(name: str, wanted: Any, found: Json) -> bool:
     if name.startswith("condition"):
         seen = found["conditions"] if name == "condition_soon" else found["conditions"][-1:]
-        return any(all((each.get(key) or "") == value for key, value in wanted.items()) for each in seen)
+        return any(all((item.get(key) or "") == value for key, value in wanted.items()) for item in seen)
     if name.endswith("_lack"):
         return not set(found[name.removesuffix("_lack")]) & set(wanted)
     if name.endswith("_status"):

@@ -108,10 +108,10 @@ def _status_to_cluster_api(case: Json, _: Json) -> Json:
     old, new = made["deprecated"]["v1beta1"]["conditions"], made["conditions"]
     for name, given in (("old_conditions", old), ("conditions", new)):
         if name in expected:
-            found[name] = [_cut(each, given) for each in expected[name]]
+            found[name] = [_cut(item, given) for item in expected[name]]
     if "old_conditions_exactly" in expected:
         wanted = expected["old_conditions_exactly"]
-        found["old_conditions_exactly"] = [_cut(each, old) for each in wanted] if len(old) == len(wanted) else old
+        found["old_conditions_exactly"] = [_cut(entry, old) for entry in wanted] if len(old) == len(wanted) else old
     if "condition_absent" in expected and not any(each["type"] == expected["condition_absent"] for each in old + new):
         found["condition_absent"] = expected["condition_absent"]
     return found
@@ -119,7 +119,7 @@ def _status_to_cluster_api(case: Json, _: Json) -> Json:
 
 def _cut(wanted: Json, given: list[Json]) -> Json:
     """The condition of the same type, as far as it is asked about."""
-    there = next((each for each in given if each["type"] == wanted["type"]), {})
+    there = next((item for item in given if item["type"] == wanted["type"]), {})
     return {name: there.get(name) for name in wanted}
 
 
@@ -131,8 +131,10 @@ def _status_to_machine_api(case: Json, _: Json) -> Json:
 
 def _condition(case: Json, _: Json) -> Json:
     body = {"metadata": {"generation": 23}, "status": {"synchronizedGeneration": 22}}
-    said = model.SynchronizedCondition(case["status"], case["reason"], case["message"], case["generation"])
-    found = authority_migration.synchronized_status(said, body, NOW_S) or {}
+    synchronized_condition = model.SynchronizedCondition(
+        case["status"], case["reason"], case["message"], case["generation"]
+    )
+    found = authority_migration.synchronized_status(synchronized_condition, body, NOW_S) or {}
     (condition,) = found["conditions"]
     wanted = {name: condition.get(name, "") for name in case["expect"]["condition"]}
     return {"condition": wanted, "synchronizedGeneration": found["synchronizedGeneration"]}
@@ -141,10 +143,10 @@ def _condition(case: Json, _: Json) -> Json:
 def _migration(case: Json, _: Json) -> Json:
     """One pass, and what the objects say afterwards."""
     before, mirror = case["machine_api_set"], case["cluster_api_set"]
-    seen = model.ObservedMachineSetPair(machine_apis.MachineSetPair("foo", before, mirror))
-    if complaint := authority_migration.missing_mirror_message(seen):
+    observed = model.ObservedMachineSetPair(machine_apis.MachineSetPair("foo", before, mirror))
+    if complaint := authority_migration.missing_mirror_message(observed):
         return {"error_contains": complaint}
-    steps = (authority_migration.plan_migration(seen, NOW_S) or model.EMPTY_PLAN).steps
+    steps = (authority_migration.plan_migration(observed, NOW_S) or model.EMPTY_PLAN).steps
     found: Json = {"writes": [type(step).__name__ for step in steps], "requeue": False}
     if before is None:
         return found
@@ -152,7 +154,7 @@ def _migration(case: Json, _: Json) -> Json:
     marks = dict(model.get_annotations(mirror))
     for step in steps:
         if isinstance(step, model.SetAuthority):
-            kept = [each for each in said.get("conditions") or () if each["type"] != model.SYNCHRONIZED]
+            kept = [item for item in said.get("conditions") or () if item["type"] != model.SYNCHRONIZED]
             more = [*kept, *step.status["conditions"]] if "conditions" in step.status else said.get("conditions")
             said |= {**step.status, "conditions": more}
         if isinstance(step, model.Patch):
@@ -163,7 +165,7 @@ def _migration(case: Json, _: Json) -> Json:
     found["cluster_api_annotation"] = marks
     found["cluster_api_annotation_absent"] = "".join({PAUSED_ANNOTATION} - marks.keys())
     for side, body in (("machine_api", {"status": said}), ("cluster_api", mirror or {})):
-        paused = [each for each in model.get_status(body).get("conditions") or () if each["type"] == "Paused"]
+        paused = [entry for entry in model.get_status(body).get("conditions") or () if entry["type"] == "Paused"]
         found[f"{side}_condition"] = {name: paused[0][name] for name in ("type", "status")} if paused else None
     given = [{name: each.get(name, "") for name in each} for each in said.get("conditions") or ()]
     found["status"] = {**said, "conditions_contain": [_without_time(each) for each in given]}
@@ -247,13 +249,13 @@ def _compare(expected: Json, found: Json) -> Iterator[str]:
             is_same = sorted(wanted) == sorted(was or ())
         elif name == "status" and isinstance(wanted, Mapping) and "conditions_contain" in wanted:
             is_same = all(
-                all(each in was["conditions_contain"] for each in value)
+                all(item in was["conditions_contain"] for item in value)
                 if key == "conditions_contain"
                 else was[key] == value
                 for key, value in wanted.items()
             )
         elif name == "errors":
-            is_same = len(wanted) == len(was) and all(text in one for text, one in zip(wanted, was, strict=True))
+            is_same = len(wanted) == len(was) and all(text in entry for text, entry in zip(wanted, was, strict=True))
         else:
             is_same = was == wanted
         if not is_same:

@@ -50,7 +50,7 @@ def _count_later_pods(snapshot: Snapshot, shape: facts.PodShape) -> facts.PodSha
 
     Of pods that run an empty selector counts none; of those that kube-scheduler adds afterwards it counts all.
     """
-    if all(one.selector != EVERYTHING for one in shape.spec.spread):
+    if all(spread_constraint.selector != EVERYTHING for spread_constraint in shape.spec.spread):
         return shape
     snapshot.show_labels({_MARK})
     spread = tuple(replace(one, selector=_MARKED) if one.selector == EVERYTHING else one for one in shape.spec.spread)

@@ -33,11 +33,13 @@ def _categorize(case: Json, constants: Json) -> Json:
     # Cluster Autoscaler injects recently evicted pods, too, but its loop forgets them at once; hence the deviation.
     settings = loop.choose(settings, "deviations", hold_room_for_evicted_pods=True)
     evicted = [_evict(objects.pod(json)) for json in case["deletion_status"].get("recentEvictions", ())]
-    seen = _observe(case, evicted)
+    observation = _observe(case, evicted)
     begun = durable_memory.StartedDrain("group", loop.NOW_S, is_empty=False)
-    found = loop.look(seen, settings, durable_memory.DurableMemory(drains={pod.node_name: begun for pod in evicted}))
+    evaluation = loop.look(
+        observation, settings, durable_memory.DurableMemory(drains={pod.node_name: begun for pod in evicted})
+    )
     names = [json["metadata"]["name"] for json in case["nodes"]]
-    unneeded = {removal.node_name for removal in found.trials.removals}
+    unneeded = {removal.node_name for removal in evaluation.trials.removals}
     return {
         "unneeded": [name for name in names if name in unneeded],
         "unremovable": [name for name in names if name not in unneeded],
@@ -54,7 +56,9 @@ def _observe(case: Json, evicted: list[facts.Pod]) -> Observation:
     group = loop.make_group("group", nodes)
     pods = [*(objects.pod(json) for json in case["pods"]), *evicted, *_stand_ins(case)]
     pods += [_pod(name, "filler", {}, facts.PodSpec(tolerations=(TOLERATION,))) for name in case["eligible"]]
-    controllers = {("ReplicaSet", one.namespace, one.name): one for one in _replica_sets(case)}
+    controllers = {
+        ("ReplicaSet", controller.namespace, controller.name): controller for controller in _replica_sets(case)
+    }
     return loop.observe([*nodes, ELSEWHERE], pods, [group], controllers=controllers)
 
 
@@ -98,8 +102,8 @@ def _unneeded_limit(case: Json, constants: Json) -> Json:
     before = [node.name for node in nodes[: case["previously_unneeded"]]]
     pace = scale_down_state.LoopInterval(shortest_s=case["update_interval_s"])
     state = ScaleDownState(dict.fromkeys(before, loop.NOW_S), frozenset(before), pace=pace)
-    found = loop.look(loop.observe(nodes, [], [group]), settings, durable_memory.DurableMemory(scale_down=state))
-    return {"unneeded": len(found.trials.removals)}
+    evaluation = loop.look(loop.observe(nodes, [], [group]), settings, durable_memory.DurableMemory(scale_down=state))
+    return {"unneeded": len(evaluation.trials.removals)}
 
 
 # ── Nodes that may go ────────────────────────────────────────────────────────────────────────────────────────────
@@ -110,12 +114,12 @@ def _nodes_to_delete(case: Json, constants: Json) -> Json:
     nodes = [node for group in groups for node in group.nodes]
     pods = [pod for group in groups for pod in group.pods]
     asked = {recorded["name"]: LONG_AGO_S for json in case["groups"] for recorded in json["nodes"]}
-    seen = loop.observe([*nodes, ROOM], pods, [group.group for group in groups])
+    observation = loop.observe([*nodes, ROOM], pods, [group.group for group in groups])
     before = durable_memory.DurableMemory(scale_down=ScaleDownState(asked, frozenset(asked)))
-    choice = loop.run(seen, _limit(case), before).story.scale_down.choice
+    choice = loop.run(observation, _limit(case), before).story.scale_down.choice
     empty, drain, kept = (choice.empty, choice.drain, choice.kept) if choice is not None else ((), (), ())
     expected = case["expect"].get("unremovable", {})
-    told = {one.node_name: str(one.reason) for one in kept if one.node_name in expected}
+    told = {unremovable.node_name: str(unremovable.reason) for unremovable in kept if unremovable.node_name in expected}
     return {
         "drain": _as_recorded(drain, case["expect"]["drain"]),
         "empty": _as_recorded(empty, case["expect"]["empty"]),
@@ -179,9 +183,9 @@ def _pod(node: str, name: str, annotations: dict[str, str], spec: facts.PodSpec 
     return replace(pod, node_name=node, phase="Running")
 
 
-def _as_recorded(found: tuple[NodeRemoval, ...], expected: list[str]) -> list[str]:
+def _as_recorded(removals: tuple[NodeRemoval, ...], expected: list[str]) -> list[str]:
     """Cluster Autoscaler goes through a map, so that the order of its answer says nothing."""
-    names = [removal.node_name for removal in found]
+    names = [removal.node_name for removal in removals]
     return expected if sorted(names) == sorted(expected) else names
 
 

@@ -9,12 +9,12 @@ from windlass.engine.model import facts
 
 
 def _inject(case: Json, constants: Json) -> Json:
-    parallel = [one for one in case["stateful_sets"] if one["spec"].get("podManagementPolicy") == "Parallel"]
-    wanted = {one["metadata"]["uid"]: _desired(one) for one in (*case["replica_sets"], *parallel)}
+    parallel = [item for item in case["stateful_sets"] if item["spec"].get("podManagementPolicy") == "Parallel"]
+    wanted = {entry["metadata"]["uid"]: _desired(entry) for entry in (*case["replica_sets"], *parallel)}
     wanted |= {one["metadata"]["uid"]: _desired_of_job(one) for one in case["jobs"]}
     pending = [_read(one) for one in case["pending"]]
     missing = proactive_pods.find_missing_pods(wanted, [*(_read(one) for one in case["pods"]), *pending])
-    made_up = sum(len(one.names) for one in missing)
+    made_up = sum(len(missing_pods.names) for missing_pods in missing)
     rows = range(len(pending) + made_up)
     injected = Counter({one.like.owner.name: len(one.names) for one in missing if one.like.owner})
     return {

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, Outcome, judge, read_sections
-from tests.conformance.scenario_world import EPOCH_S, node_of
+from tests.conformance.scenario_cluster import EPOCH_S, node_of
 from windlass.autoscaler.capacity_apis import provisioning_requests
 from windlass.autoscaler.options import flags
 from windlass.autoscaler.readers import cluster_dump
@@ -41,10 +41,10 @@ def _classify(case: Json) -> Json:
 
 
 def _book(case: Json) -> Json:
-    said = tuple(Condition(kind, status, "X", "", 0.0) for kind, status in case["conditions"].items())
+    conditions = tuple(Condition(kind, status, "X", "", 0.0) for kind, status in case["conditions"].items())
     return {
         "book": provisioning_conditions.is_booked(
-            ProvisioningRequest("ns", "r", "u", case["class"], conditions=said), ""
+            ProvisioningRequest("ns", "r", "u", case["class"], conditions=conditions), ""
         )
     }
 
@@ -55,10 +55,10 @@ def judge_loops(case: Json) -> Outcome:
     settings, world, remembered = flags.parse_settings(given), World(case), loop_memory.LoopMemory()
     differences: list[str] = []
     for number, (step, expected) in enumerate(zip(case["steps"], case["expect"], strict=True)):
-        seen, now_s = world.move_on(step), EPOCH_S + step["at_s"]
-        decision = loop.decide(seen, remembered, settings, now_s)
+        observation, now_s = world.move_on(step), EPOCH_S + step["at_s"]
+        decision = loop.decide(observation, remembered, settings, now_s)
         if refused := world.refuse(decision):
-            decision = loop.decide(replace(seen, refused=refused), remembered, settings, now_s)
+            decision = loop.decide(replace(observation, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
         world.carry_out(decision)
         told = _tell(decision, world, expected)
@@ -73,9 +73,9 @@ def _tell(decision: loop.Decision, world: "World", expected: Json) -> Json:
     up: Json = {"result": str(proposal.result)}
     if "error" in expected["scale_up"]:
         up["error"] = "internalError"
-    grown = [one for one in decision.plan if isinstance(one, plan.Resize)]
+    grown = [instruction for instruction in decision.plan if isinstance(instruction, plan.Resize)]
     if grown:
-        groups = [{"id": one.group, "from": one.from_size, "to": one.to_size} for one in grown]
+        groups = [{"id": resize.group, "from": resize.from_size, "to": resize.to_size} for resize in grown]
         up["groups"] = sorted(groups, key=lambda one: str(one["id"]))
     helped = {**dealings.helped, **{key: 1 for key in world.snapshot.pods.keys(proposal.helped)}}
     if helped and proposal.result == "ScaleUpSuccessful":
@@ -103,8 +103,8 @@ class World:
         for group in case["groups"]:
             for number in range(group["initial_nodes"]):
                 self._add_node(f"{group['id']}-{number}")
-        for one in case["objects"]:
-            self._put(one)
+        for item in case["objects"]:
+            self._put(item)
 
     def move_on(self, step: Json) -> Observation:
         env = step.get("env", {})
@@ -113,24 +113,24 @@ class World:
         for name in env.get("nodes_removed", ()):
             self.nodes.pop(name)
             self.sizes[name.rpartition("-")[0]] -= 1
-        for one in step.get("delete", ()):
-            self.objects.pop((one["kind"], one["namespace"], one["name"]), None)
-        for one in step.get("apply", ()):
-            self._put(one)
-        for one in env.get("pods_bound", ()):
-            pod = self.objects["Pod", *one["pod"].split("/")]
-            pod["spec"]["nodeName"], pod["status"] = one["node"], {"phase": "Running"}
+        for item in step.get("delete", ()):
+            self.objects.pop((item["kind"], item["namespace"], item["name"]), None)
+        for item in step.get("apply", ()):
+            self._put(item)
+        for item in env.get("pods_bound", ()):
+            pod = self.objects["Pod", *item["pod"].split("/")]
+            pod["spec"]["nodeName"], pod["status"] = item["node"], {"phase": "Running"}
         return self._observe()
 
     def _observe(self) -> Observation:
-        seen = [one for (kind, _, _), one in self.objects.items() if kind == "Pod"]
-        found = cluster_dump.read_objects([*self.nodes.values(), *seen])
-        if found.set_aside:
-            raise AssertionError(found.set_aside)
-        self.snapshot = cluster_dump.build_snapshot(found)
+        seen = [item for (kind, _, _), item in self.objects.items() if kind == "Pod"]
+        cluster_objects = cluster_dump.read_objects([*self.nodes.values(), *seen])
+        if cluster_objects.set_aside:
+            raise AssertionError(cluster_objects.set_aside)
+        self.snapshot = cluster_dump.build_snapshot(cluster_objects)
         known = {
-            one.meta.key: one
-            for one in (scheme.decode_as(pods.PodTemplate, each) for each in self._of_kind("PodTemplate"))
+            pod_template.meta.key: pod_template
+            for pod_template in (scheme.decode_as(pods.PodTemplate, entry) for entry in self._of_kind("PodTemplate"))
         }
         requests = tuple(
             provisioning_requests.make_pods(
@@ -156,34 +156,34 @@ class World:
 
     def refuse(self, decision: loop.Decision) -> dict[str, node_groups.InstanceError]:
         """Groups are raised one after another, up to the first that refuses."""
-        for one in decision.plan:
-            if isinstance(one, plan.Resize) and self.groups[one.group].get("fault"):
-                return {one.group: node_groups.InstanceError("Other", "cloudProviderError")}
+        for instruction in decision.plan:
+            if isinstance(instruction, plan.Resize) and self.groups[instruction.group].get("fault"):
+                return {instruction.group: node_groups.InstanceError("Other", "cloudProviderError")}
         return {}
 
     def carry_out(self, decision: loop.Decision) -> None:
-        for one in decision.plan:
-            match one:
+        for instruction in decision.plan:
+            match instruction:
                 case plan.Resize():
-                    self.sizes[one.group] = one.to_size
+                    self.sizes[instruction.group] = instruction.to_size
                 case plan.SetConditions():
-                    request = self.objects["ProvisioningRequest", one.namespace, one.name]
-                    request["status"] = {"conditions": [_spell(each) for each in one.conditions]}
+                    request = self.objects["ProvisioningRequest", instruction.namespace, instruction.name]
+                    request["status"] = {"conditions": [_spell(condition) for condition in instruction.conditions]}
                 case plan.DeleteRequest():
-                    del self.objects["ProvisioningRequest", one.namespace, one.name]
+                    del self.objects["ProvisioningRequest", instruction.namespace, instruction.name]
 
     def tell_conditions(self) -> Json:
         found = {}
-        for one in self._of_kind("ProvisioningRequest"):
-            metadata = one["metadata"]
-            request = provisioning_requests.read_request(scheme.decode_as(autoscaling.ProvisioningRequest, one))
+        for item in self._of_kind("ProvisioningRequest"):
+            metadata = item["metadata"]
+            request = provisioning_requests.read_request(scheme.decode_as(autoscaling.ProvisioningRequest, item))
             found[f"{metadata['namespace']}/{metadata['name']}"] = [
-                _tell_condition(each) for each in request.conditions
+                _tell_condition(condition) for condition in request.conditions
             ]
         return {key: said for key, said in found.items() if said is not None}
 
     def _of_kind(self, kind: str) -> list[Json]:
-        return [one for (found, _, _), one in self.objects.items() if found == kind]
+        return [item for (found, _, _), item in self.objects.items() if found == kind]
 
     def _put(self, one: Json) -> None:
         metadata = one["metadata"]
@@ -194,23 +194,25 @@ class World:
         self.nodes[name] = node_of(self.groups[group], int(number))
 
 
-def _spell(said: Condition) -> Json:
+def _spell(condition: Condition) -> Json:
     spelled: dict[str, Any] = {
-        "type": said.type,
-        "status": said.status,
-        "reason": said.reason,
-        "message": said.message,
-        "lastTransitionTime": time_formats.format_time(said.since_s),
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": time_formats.format_time(condition.since_s),
     }
-    return spelled | ({} if said.observed_generation is None else {"observedGeneration": said.observed_generation})
+    return spelled | (
+        {} if condition.observed_generation is None else {"observedGeneration": condition.observed_generation}
+    )
 
 
-def _tell_condition(said: Condition) -> Json:
+def _tell_condition(condition: Condition) -> Json:
     told: Json = {
-        "type": said.type,
-        "status": said.status,
-        "reason": said.reason,
-        "message": said.message,
-        "since_s": said.since_s - EPOCH_S,
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "since_s": condition.since_s - EPOCH_S,
     }
-    return told | ({} if not said.observed_generation else {"observed_generation": said.observed_generation})
+    return told | ({} if not condition.observed_generation else {"observed_generation": condition.observed_generation})

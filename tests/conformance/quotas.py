@@ -68,8 +68,8 @@ def _operate(tracker: quotas.QuotaTracker, op: Json) -> Json:
 def _make_selector(written: Json | None) -> selectors.UnparsedLabelSelector:
     written = written or {}
     expressions = tuple(
-        selectors.MatchExpression(one["key"], one["operator"], tuple(one.get("values") or ()))
-        for one in written.get("matchExpressions") or ()
+        selectors.MatchExpression(item["key"], item["operator"], tuple(item.get("values") or ()))
+        for item in written.get("matchExpressions") or ()
     )
     return selectors.UnparsedLabelSelector(written.get("matchLabels") or {}, expressions)
 

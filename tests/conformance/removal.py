@@ -13,23 +13,23 @@ CONTROLLER = facts.Controller("ReplicaSet", "default", "rs", replicas=5)
 def remove_one(case: Json, constants: Json) -> object:
     nodes = [loop.complete(objects.node(json)) for json in case["nodes"]]
     tried = [node for node in nodes if node.name == case["node"]]
-    seen = loop.observe(
+    observation = loop.observe(
         nodes,
         [objects.pod(json) for json in case["pods"]],
         [loop.make_group("group", tried)],
         controllers={(CONTROLLER.kind, CONTROLLER.namespace, CONTROLLER.name): CONTROLLER},
     )
-    trials = loop.look(seen, SETTINGS).trials
+    trials = loop.look(observation, SETTINGS).trials
     # A node that does not exist is no candidate of a loop, and Cluster Autoscaler's has no other answer for it.
     missing = NodeRemoval(case["node"], UnremovableReason.NO_NODE_INFO)
-    (found,) = (*trials.removals, *trials.failed) or (missing,)
-    if not found.is_removable:
-        return {"reason": str(found.reason), "removable": False}
+    (removal,) = (*trials.removals, *trials.failed) or (missing,)
+    if not removal.is_removable:
+        return {"reason": str(removal.reason), "removable": False}
     return {
-        "daemonset": sorted(seen.snapshot.pod(row).key for row in found.moves.daemonset),
-        "move": sorted(seen.snapshot.pod(row).key for row in found.moves.move),
+        "daemonset": sorted(observation.snapshot.pod(row).key for row in removal.moves.daemonset),
+        "move": sorted(observation.snapshot.pod(row).key for row in removal.moves.move),
         "removable": True,
-        "risky": found.is_risky,
+        "risky": removal.is_risky,
     }
 
 

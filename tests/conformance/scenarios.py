@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_lines
-from tests.conformance.scenario_world import EPOCH_S, World
+from tests.conformance.scenario_cluster import EPOCH_S, World
 from windlass.autoscaler.options import flags
 from windlass.engine import loop, loop_memory, taints
 from windlass.engine.cluster_state import health
@@ -41,13 +41,13 @@ def judge_scenario(scenario: Json) -> Outcome:
     differences: list[str] = []
     agreed = 0
     for number, step in enumerate(scenario["steps"]):
-        seen = world.move_on(step)
+        observation = world.move_on(step)
         now_s = EPOCH_S + step["at_s"]
-        decision = loop.decide(seen, remembered, settings, now_s)
+        decision = loop.decide(observation, remembered, settings, now_s)
         if refused := _refuse(decision, world):
-            decision = loop.decide(replace(seen, refused=refused), remembered, settings, now_s)
+            decision = loop.decide(replace(observation, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
-        told = tell(decision, world, seen, settings, now_s)
+        told = tell(decision, world, observation, settings, now_s)
         if "expect" in step:
             expected, found = _prune(step["expect"], step), _prune(told, step)
         else:
@@ -62,28 +62,33 @@ def judge_scenario(scenario: Json) -> Outcome:
 
 def _refuse(decision: loop.Decision, world: World) -> dict[str, node_groups.InstanceError]:
     """What the recorded provider refuses of a plan: it raises groups one after another, up to the first refusal."""
-    for one in decision.plan:
-        if isinstance(one, plan.Resize) and world.groups[one.group].get("fault") == "api_error":
-            return {one.group: node_groups.InstanceError("Other", "cloudProviderError")}
+    for instruction in decision.plan:
+        if isinstance(instruction, plan.Resize) and world.groups[instruction.group].get("fault") == "api_error":
+            return {instruction.group: node_groups.InstanceError("Other", "cloudProviderError")}
     return {}
 
 
-def tell(decision: loop.Decision, world: World, seen: Observation, settings: Settings, now_s: float) -> Json:
+def tell(decision: loop.Decision, world: World, observation: Observation, settings: Settings, now_s: float) -> Json:
     """A decision in the recording's words."""
     story = decision.story
-    told: Json = {"scale_up": tell_scale_up(story.scale_ups[0], seen), "scale_down": tell_scale_down(decision, seen)}
+    told: Json = {
+        "scale_up": tell_scale_up(story.scale_ups[0], observation),
+        "scale_down": tell_scale_down(decision, observation),
+    }
     backoffs = decision.memory.durable.health.backoffs
-    waiting = {group: found for group in backoffs if (found := health.find_backoff(backoffs, group, now_s)) is not None}
+    waiting = {
+        group: backoff for group in backoffs if (backoff := health.find_backoff(backoffs, group, now_s)) is not None
+    }
     optional: Json = {
-        "scale_up_more": [tell_scale_up(one, seen) for one in story.scale_ups[1:]],
+        "scale_up_more": [tell_scale_up(proposal, observation) for proposal in story.scale_ups[1:]],
         "backoff": {group: found.error.code for group, found in waiting.items()},
         "upcoming": dict(story.upcoming),
         "unhealthy_groups": list(story.unhealthy),
-        "events": tell_events(decision, seen, settings, now_s),
+        "events": tell_events(decision, observation, settings, now_s),
         **tell_marks(decision, world),
     }
     told |= {key: value for key, value in optional.items() if value}
-    told["target_sizes"] = tell_sizes(decision, seen)
+    told["target_sizes"] = tell_sizes(decision, observation)
     if not story.health.verdict.is_healthy and story.repairs.stop not in NOT_ACTIONABLE:
         told["cluster_healthy"] = False
     if story.repairs.stop is decision_record.LoopStop.REFUSED:
@@ -91,12 +96,12 @@ def tell(decision: loop.Decision, world: World, seen: Observation, settings: Set
     return told
 
 
-def tell_sizes(decision: loop.Decision, seen: Observation) -> dict[str, int]:
+def tell_sizes(decision: loop.Decision, observation: Observation) -> dict[str, int]:
     """Sizes after the loop: what the repairs led to, and what was raised. Nodes that drain are still there."""
     sizes = {group: size.target for group, size in decision.story.repairs.sizes.items()}
-    for one in decision.plan:
-        if isinstance(one, plan.Resize):
-            sizes[one.group] = one.to_size
+    for instruction in decision.plan:
+        if isinstance(instruction, plan.Resize):
+            sizes[instruction.group] = instruction.to_size
     return sizes
 
 
@@ -112,8 +117,8 @@ def tell_marks(decision: loop.Decision, world: World) -> Json:
         for mark, key in keys.items()
     }
     marks["cordoned"] = {name for name, node in world.nodes.items() if node["spec"].get("unschedulable")}
-    for one in decision.plan:
-        match one:
+    for instruction in decision.plan:
+        match instruction:
             case plan.SetTaint(node, key):
                 marks[next(mark for mark, known in keys.items() if known == key)].add(node)
             case plan.RemoveTaint(node, key):
@@ -126,35 +131,35 @@ def tell_marks(decision: loop.Decision, world: World) -> Json:
     return {mark: sorted(nodes) for mark, nodes in marks.items()}
 
 
-def tell_events(decision: loop.Decision, seen: Observation, settings: Settings, now_s: float) -> Json:
+def tell_events(decision: loop.Decision, observation: Observation, settings: Settings, now_s: float) -> Json:
     """Events that pods and nodes get, if all goes well. The recorded nodes were marked in the loop that chose them."""
     marks = [
-        plan.SetTaint(one.node, taints.TO_BE_DELETED_KEY, "", "")
-        for one in decision.plan
-        if isinstance(one, plan.Drain)
+        plan.SetTaint(instruction.node, taints.TO_BE_DELETED_KEY, "", "")
+        for instruction in decision.plan
+        if isinstance(instruction, plan.Drain)
     ]
-    marked = decision_events.node_references(seen, tuple(marks))
-    doing = decision_events.scaling_plan_context(seen, decision, settings)
+    marked = decision_events.node_references(observation, tuple(marks))
+    doing = decision_events.scaling_plan_context(observation, decision, settings)
     done = Outcomes((*decision.plan, *marks))
-    told = decision_events.scaling_events(seen, decision, settings, _STATUS, now_s)
+    told = decision_events.scaling_events(observation, decision, settings, _STATUS, now_s)
     outcome = decision_events.plan_result_events(replace(doing, nodes={**doing.nodes, **marked}), done, _STATUS)
     said = Counter(
-        (f"{one.about.kind}/{one.reason}", _class_of(f"{one.about.namespace}/{one.about.name}"))
-        for one in (*told.after, *decision_events.raised_group_events(told, done))
+        (f"{event.about.kind}/{event.reason}", _class_of(f"{event.about.namespace}/{event.about.name}"))
+        for event in (*told.after, *decision_events.raised_group_events(told, done))
     )
     found: Json = {}
     for (kind, pods), number in said.items():
         found.setdefault(kind, {})[pods] = number
-    for one in outcome:
-        if one.about.kind == "Node":
-            found.setdefault(f"Node/{one.reason}", []).append(one.about.name)
+    for occurrence in outcome:
+        if occurrence.about.kind == "Node":
+            found.setdefault(f"Node/{occurrence.reason}", []).append(occurrence.about.name)
     return {kind: sorted(told) if isinstance(told, list) else told for kind, told in found.items()}
 
 
 def count(told: Json) -> Json:
     """What is recorded of a step in which the real one's runs differed in which nodes, but not in how many."""
     up, down = told["scale_up"], told["scale_down"]
-    deleting = Counter(one["group"] for one in down.get("deleting", ()))
+    deleting = Counter(item["group"] for item in down.get("deleting", ()))
     counted: Json = {
         "target_sizes": told["target_sizes"],
         "scale_up": {key: up[key] for key in ("result", "groups") if key in up},
@@ -167,22 +172,27 @@ def count(told: Json) -> Json:
     return counted
 
 
-def tell_scale_up(proposal: scale_up_status.ScaleUpProposal, seen: Observation) -> Json:
+def tell_scale_up(proposal: scale_up_status.ScaleUpProposal, observation: Observation) -> Json:
     told: Json = {"result": str(proposal.result)}
     if proposal.result is scale_up_status.ScaleUpResult.ERROR:
         told["error"] = "cloudProviderError"
     if proposal.increases:
         told["groups"] = sorted(
             (
-                {"id": one.group.id, "from": one.group.size, "to": one.new_size, "max": one.group.max_size}
-                for one in proposal.increases
+                {
+                    "id": increase.group.id,
+                    "from": increase.group.size,
+                    "to": increase.new_size,
+                    "max": increase.group.max_size,
+                }
+                for increase in proposal.increases
             ),
             key=lambda group: str(group["id"]),
         )
     if proposal.helped:
-        told["pods_triggered"] = _count(proposal.helped, seen)
+        told["pods_triggered"] = _count(proposal.helped, observation)
     if proposal.awaiting:
-        told["pods_await"] = _count(proposal.awaiting, seen)
+        told["pods_await"] = _count(proposal.awaiting, observation)
     if proposal.remaining:
         told["pods_remain"] = _tell_remaining(proposal)
     return told
@@ -207,7 +217,7 @@ def _tell_remaining(proposal: scale_up_status.ScaleUpProposal) -> list[Json]:
     )
 
 
-def tell_scale_down(decision: loop.Decision, seen: Observation) -> Json:
+def tell_scale_down(decision: loop.Decision, observation: Observation) -> Json:
     story = decision.story.scale_down
     told: Json = {"result": str(story.result)}
     since = decision.memory.durable.scale_down.since
@@ -215,26 +225,26 @@ def tell_scale_down(decision: loop.Decision, seen: Observation) -> Json:
         told["unneeded"] = [{"node": name, "since_s": since[name] - EPOCH_S} for name in sorted(since)]
     kept = [*(story.look.kept if story.look else ()), *(story.choice.kept if story.choice else ())]
     if kept:
-        told["unremovable"] = [_tell_kept(one, seen) for one in kept]
+        told["unremovable"] = [_tell_kept(item, observation) for item in kept]
     if story.look is not None and story.look.eligibility.measured:
         told["utilization"] = {
-            name: found.utilization
+            name: node_utilization.utilization
             for name in story.look.eligibility.measured
-            if (found := story.look.eligibility.utilization_of(name)) is not None
+            if (node_utilization := story.look.eligibility.utilization_of(name)) is not None
         }
-    drains = [one for one in decision.plan if isinstance(one, plan.Drain)]
+    drains = [instruction for instruction in decision.plan if isinstance(instruction, plan.Drain)]
     if drains:
         told["deleting"] = sorted(
-            ({"node": one.node, "group": one.group, "evict": sorted(one.evict)} for one in drains), key=str
+            ({"node": drain.node, "group": drain.group, "evict": sorted(drain.evict)} for drain in drains), key=str
         )
     return told
 
 
-def _tell_kept(one: UnremovableNode, seen: Observation) -> Json:
-    told: Json = {"node": one.node_name, "reason": str(one.reason)}
-    blocking = one.removal.moves.blocking if one.removal else None
+def _tell_kept(unremovable: UnremovableNode, observation: Observation) -> Json:
+    told: Json = {"node": unremovable.node_name, "reason": str(unremovable.reason)}
+    blocking = unremovable.removal.moves.blocking if unremovable.removal else None
     if blocking is not None:
-        told["blocking_pod"] = seen.snapshot.pod(blocking.pod).key
+        told["blocking_pod"] = observation.snapshot.pod(blocking.pod).key
         told["blocking_reason"] = str(blocking.outcome.reason)
     return told
 
@@ -247,16 +257,16 @@ def _prune(told: Json, step: Json) -> Json:
     for path in step.get("unstable", ()):
         _drop(left, path)
     up, down = left.get("scale_up", {}), left.get("scale_down", {})
-    for one in (up, *left.get("scale_up_more", ())):
-        one.pop("pods_triggered_names", None)
-        _sort(one, "groups", "id")
-        _sort(one, "pods_remain", "pod")
+    for item in (up, *left.get("scale_up_more", ())):
+        item.pop("pods_triggered_names", None)
+        _sort(item, "groups", "id")
+        _sort(item, "pods_remain", "pod")
     down.pop("finished_deletions", None)
     if "utilization" in down:
         down["utilization"] = {name: math.floor(value * 1e6 + 0.5) for name, value in down["utilization"].items()}
-    for one in down.get("deleting", ()):
-        one.pop("utilization", None)
-        one["evict"] = sorted(one.get("evict", ()))
+    for item in down.get("deleting", ()):
+        item.pop("utilization", None)
+        item["evict"] = sorted(item.get("evict", ()))
     for key in ("unremovable", "deleting", "unneeded"):
         _sort(down, key, "node")
     for key in ("to_be_deleted", "deletion_candidate", "cordoned"):
@@ -271,10 +281,10 @@ def _drop(told: Json, path: str) -> None:
     within = told.get(part, {})
     listed, _, inner = key.partition("[].")
     if inner:
-        for one in within.get(listed, ()):
-            one.pop(inner, None)
+        for item in within.get(listed, ()):
+            item.pop(inner, None)
             if inner == "blocking_pod":
-                one.pop("blocking_reason", None)  # what stands with an unstable pod is not recorded either
+                item.pop("blocking_reason", None)  # what stands with an unstable pod is not recorded either
     else:
         within.pop(listed, None)
         if not within:
@@ -286,8 +296,8 @@ def _sort(told: Json, key: str, by: str) -> None:
         told[key] = sorted(told[key], key=lambda one: str(one[by]))
 
 
-def _count(rows: Iterable[int], seen: Observation) -> dict[str, int]:
-    return dict(Counter(_class_of(seen.snapshot.pods.key(row)) for row in rows))
+def _count(rows: Iterable[int], observation: Observation) -> dict[str, int]:
+    return dict(Counter(_class_of(observation.snapshot.pods.key(row)) for row in rows))
 
 
 def _class_of(key: str) -> str:

@@ -46,8 +46,8 @@ def compare(
     case: Json, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
 ) -> tuple[list[str], list[Pair]]:
     """What could not be read of a case, and all of its pairs."""
-    found = cluster_dump.read_objects(case["objects"], release)
-    snapshot = cluster_dump.build_snapshot(found)
+    cluster_objects = cluster_dump.read_objects(case["objects"], release)
+    snapshot = cluster_dump.build_snapshot(cluster_objects)
     known = nominated.find(snapshot, "default-scheduler")
     pairs: list[Pair] = []
     for json in case["pending"]:
@@ -59,8 +59,10 @@ def compare(
             row = snapshot.nodes.rows.get(node)
             said = {"set aside": node} if row is None else spell(beside.get(row) or judgement[row])
             pairs.append(Pair(name, node, expected, said))
-    read = {pod.key for pod in found.pods}  # of some of these a part counts for nothing, which is no difference
-    return [f"set aside: {error}" for error in found.set_aside if error.name not in read], pairs
+    read = {
+        pod.key for pod in cluster_objects.pods
+    }  # of some of these a part counts for nothing, which is no difference
+    return [f"set aside: {error}" for error in cluster_objects.set_aside if error.name not in read], pairs
 
 
 def spell(refusal: Refusal | None) -> Json | None:

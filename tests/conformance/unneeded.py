@@ -50,8 +50,8 @@ def _reasons(case: Json, constants: Json) -> Json:
     wait_s = None if case["threshold_unavailable"] else unneeded.find_unneeded_time_s(node, times)
     since_s = NOW_S + recorded["unneeded_since_s"]
     asked = unneeded.UnneededNode(node, NodeRemoval(node.name), since_s, group, wait_s)
-    found = unneeded.find_removable_nodes([asked], {}, quotas.QuotaTracker(NO_MINIMUM), NOW_S)
-    return {"reason": str(found.kept[0].reason)} if found.kept else {}
+    removable_nodes = unneeded.find_removable_nodes([asked], {}, quotas.QuotaTracker(NO_MINIMUM), NOW_S)
+    return {"reason": str(removable_nodes.kept[0].reason)} if removable_nodes.kept else {}
 
 
 run = by_section({"min_size": _min_size, "reasons": _reasons})

@@ -15,8 +15,8 @@ def _generated(case: Json, constants: Json) -> object:
     pods = [replace(objects.pod(pod), node_name=node.name) for pod in case["pods"]]
     settings = loop.choose(loop.PEER, "groups", ignore_daemonsets_utilization=case["skip_daemonset"])
     settings = loop.choose(settings, "scale_down", ignore_mirror_pods_utilization=case["skip_mirror"])
-    seen = loop.observe([node], pods, [loop.make_group("group", [node])])
-    measured = loop.look(seen, settings, now_s=seconds(case["now"])).eligibility.utilization_of(node.name)
+    observation = loop.observe([node], pods, [loop.make_group("group", [node])])
+    measured = loop.look(observation, settings, now_s=seconds(case["now"])).eligibility.utilization_of(node.name)
     if measured is None:
         shown = dict(node.allocatable)
         missing = next(name for name in (facts.CPU, facts.MEMORY) if not shown.get(name))
@@ -31,7 +31,7 @@ def _generated(case: Json, constants: Json) -> object:
 
 def _without_gpus(node: facts.Node) -> facts.Node:
     """The node as Cluster Autoscaler took it when nothing told it that there are GPUs."""
-    allocatable = tuple(one for one in node.allocatable if one[0] not in well_known.GPU_RESOURCES)
+    allocatable = tuple(item for item in node.allocatable if item[0] not in well_known.GPU_RESOURCES)
     labels = {key: value for key, value in node.labels.items() if key != well_known.CLUSTER_API_GPU_LABEL}
     return loop.complete(replace(node, allocatable=allocatable, labels=labels))
 

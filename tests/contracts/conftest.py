@@ -10,9 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.contracts import api as apis
-from tests.contracts import objects
-from tests.contracts.api import Api
+from tests.contracts import api_client, objects
+from tests.contracts.api_client import Api
 from windlass import clock
 from windlass.apiserver import embedded_server, server
 from windlass.kube import rest_config, transport
@@ -34,7 +33,7 @@ async def api(chosen: str) -> AsyncIterator[Api]:
     """A client of the chosen server with a namespace of its own and the test's own kinds."""
     async with _connect(chosen) as carrier:
         made = Api(carrier, f"c{secrets.token_hex(4)}-{next(_numbers)}", chosen == "real")
-        (await made.create(apis.NAMESPACES, {"metadata": {"name": made.namespace}})).expect(201)
+        (await made.create(api_client.NAMESPACES, {"metadata": {"name": made.namespace}})).expect(201)
         await define_kinds(made)
         if made.is_real:
             await _wait_for_service_account(made)
@@ -61,17 +60,17 @@ async def _connect(chosen: str) -> AsyncIterator[transport.Transport]:
 async def define_kinds(api: Api) -> None:
     """Kinds stay defined: the real server takes seconds to take one into service."""
     for definition in objects.DEFINITIONS:
-        found = await api.get(apis.DEFINITIONS, definition["metadata"]["name"])
+        found = await api.get(api_client.DEFINITIONS, definition["metadata"]["name"])
         if found.code == 404:
             named = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-            reply = await api.call("POST", api.path(apis.DEFINITIONS), named | definition)
+            reply = await api.call("POST", api.path(api_client.DEFINITIONS), named | definition)
             assert reply.code in (201, 409), reply.raw
     for kind in objects.CUSTOM:
 
-        async def is_served(kind: apis.Kind = kind) -> bool:
+        async def is_served(kind: api_client.Kind = kind) -> bool:
             return (await api.list(kind)).code == 200
 
-        await apis.eventually(is_served)
+        await api_client.eventually(is_served)
 
 
 async def _wait_for_service_account(api: Api) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.contracts.api import Json, Kind
+from tests.contracts.api_client import Json, Kind
 
 GROUP = "contracts.windlass.example"
 GADGETS = Kind(GROUP, "v1", "gadgets", "Gadget")

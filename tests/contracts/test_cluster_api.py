@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from testbed.bed import Bed
 from tests.contracts import objects
-from tests.contracts.api import NAMESPACES, NODES, Api, Json, Kind, Reply, eventually
+from tests.contracts.api_client import NAMESPACES, NODES, Api, Json, Kind, Reply, eventually
 from windlass import clock
 from windlass.kube import rest_config
 
@@ -169,9 +169,9 @@ async def test_one_scale_entry_through_two_versions(api: Api) -> None:
 async def test_a_paused_one_is_scaled_like_any_other(api: Api) -> None:
     made = (await api.create(DEPLOYMENTS, _deployment(3, paused=True))).expect(201)
     (await api.scale(DEPLOYMENTS, "md", 5)).expect(200)
-    found = await api.get(DEPLOYMENTS, "md")
-    assert found.metadata["generation"] == made.metadata["generation"] + 1
-    assert found.obj["spec"]["replicas"] == 5
+    reply = await api.get(DEPLOYMENTS, "md")
+    assert reply.metadata["generation"] == made.metadata["generation"] + 1
+    assert reply.obj["spec"]["replicas"] == 5
 
 
 async def test_a_cordoned_node_is_tainted_by_the_controller_manager(api: Api) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.contracts import objects
-from tests.contracts.api import CONFIG_MAPS, NODES, PODS, Api, Json
+from tests.contracts.api_client import CONFIG_MAPS, NODES, PODS, Api, Json
 
 GADGETS = objects.GADGETS
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -43,8 +43,8 @@ async def test_groups_are_discovered(api: Api) -> None:
     groups = {group["name"]: group for group in found["groups"]}
     assert {"apps", "policy", "coordination.k8s.io", "apiextensions.k8s.io", objects.GROUP} <= groups.keys()
     assert groups["apps"]["preferredVersion"] == {"groupVersion": "apps/v1", "version": "v1"}
-    one = (await api.call("GET", f"/apis/{objects.GROUP}")).expect(200).obj
-    assert one["kind"] == "APIGroup"
+    item = (await api.call("GET", f"/apis/{objects.GROUP}")).expect(200).obj
+    assert item["kind"] == "APIGroup"
 
 
 async def test_custom_kinds_are_discovered(api: Api) -> None:
@@ -139,10 +139,10 @@ async def test_a_watch_can_be_tabled(api: Api) -> None:
 
 async def test_metadata_can_be_had_alone(api: Api) -> None:
     (await api.create(CONFIG_MAPS, objects.config_map("c", a="1"))).expect(201)
-    one = (await api.call("GET", api.path(CONFIG_MAPS, "c"), accept=PARTIAL)).expect(200).obj
-    assert (one["kind"], one["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
-    assert one["metadata"]["name"] == "c"
-    assert "data" not in one
+    item = (await api.call("GET", api.path(CONFIG_MAPS, "c"), accept=PARTIAL)).expect(200).obj
+    assert (item["kind"], item["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert item["metadata"]["name"] == "c"
+    assert "data" not in item
     many = (await api.call("GET", api.path(CONFIG_MAPS), accept=PARTIAL_LIST)).expect(200).obj
     assert many["kind"] == "PartialObjectMetadataList"
     assert "data" not in many["items"][0]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.contracts import objects
-from tests.contracts.api import EVENTS, JSON_PATCH, NODES, PODS, PRIORITY_CLASSES, STRATEGIC, Api, Json
+from tests.contracts.api_client import EVENTS, JSON_PATCH, NODES, PODS, PRIORITY_CLASSES, STRATEGIC, Api, Json
 
 TAINT: Json = {"key": "example.com/a", "effect": "NoSchedule"}
 OTHER: Json = {"key": "example.com/b", "value": "1", "effect": "NoExecute"}
@@ -32,9 +32,9 @@ async def test_a_merge_patch_replaces_all_taints(api: Api) -> None:
 
 async def test_a_stale_version_protects_others_taints(api: Api) -> None:
     name = await _node(api)
-    seen = await api.get(NODES, name)
+    reply = await api.get(NODES, name)
     (await api.merge(NODES, name, {"metadata": {"labels": {"a": "b"}}})).expect(200)
-    patch = {"metadata": {"resourceVersion": seen.version}, "spec": {"taints": [TAINT]}}
+    patch = {"metadata": {"resourceVersion": reply.version}, "spec": {"taints": [TAINT]}}
     (await api.merge(NODES, name, patch)).expect(409)
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.contracts import objects
-from tests.contracts.api import CONFIG_MAPS, DEPLOYMENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS, Api
+from tests.contracts.api_client import CONFIG_MAPS, DEPLOYMENTS, LEASES, NAMESPACES, NODES, PODS, SECRETS, Api
 
 
 async def test_a_created_object_gets_uid_version_and_time(api: Api) -> None:
@@ -378,10 +378,10 @@ async def test_a_dry_run_changes_nothing(api: Api) -> None:
 
 
 async def test_a_new_namespace_is_active_and_labelled_with_its_name(api: Api) -> None:
-    found = (await api.get(NAMESPACES, api.namespace)).expect(200)
-    assert found.obj["status"] == {"phase": "Active"}
-    assert found.obj["spec"] == {"finalizers": ["kubernetes"]}
-    assert found.metadata["labels"] == {"kubernetes.io/metadata.name": api.namespace}
+    reply = (await api.get(NAMESPACES, api.namespace)).expect(200)
+    assert reply.obj["status"] == {"phase": "Active"}
+    assert reply.obj["spec"] == {"finalizers": ["kubernetes"]}
+    assert reply.metadata["labels"] == {"kubernetes.io/metadata.name": api.namespace}
 
 
 @pytest.mark.parametrize("time", ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.5Z", "2024-01-01T00:00:00.1234567Z"])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.contracts import objects
-from tests.contracts.api import DEPLOYMENTS, NODES, STRATEGIC, Api, Json, Kind, Reply
+from tests.contracts.api_client import DEPLOYMENTS, NODES, STRATEGIC, Api, Json, Kind, Reply
 
 
 async def _patch(api: Api, kind: Kind, name: str, patch: Json) -> Reply:
@@ -34,21 +34,21 @@ async def test_containers_are_merged_by_name(api: Api) -> None:
     await _deploy(api, containers=[{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}])
     patch = [{"name": "b", "image": "b:2"}, {"name": "c", "image": "c:1"}]
     found = _pod(await _patch(api, DEPLOYMENTS, "d", {"spec": {"template": {"spec": {"containers": patch}}}}))
-    assert {one["name"]: one["image"] for one in found["containers"]} == {"a": "a:1", "b": "b:2", "c": "c:1"}
+    assert {item["name"]: item["image"] for item in found["containers"]} == {"a": "a:1", "b": "b:2", "c": "c:1"}
 
 
 async def test_an_item_is_deleted_by_its_key(api: Api) -> None:
     await _deploy(api, containers=[{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}])
     patch = [{"name": "a", "$patch": "delete"}]
     found = _pod(await _patch(api, DEPLOYMENTS, "d", {"spec": {"template": {"spec": {"containers": patch}}}}))
-    assert [one["name"] for one in found["containers"]] == ["b"]
+    assert [item["name"] for item in found["containers"]] == ["b"]
 
 
 async def test_a_list_is_replaced_where_the_patch_says_so(api: Api) -> None:
     await _deploy(api, containers=[{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}])
     patch = [{"$patch": "replace"}, {"name": "z", "image": "z:1"}]
     found = _pod(await _patch(api, DEPLOYMENTS, "d", {"spec": {"template": {"spec": {"containers": patch}}}}))
-    assert [one["name"] for one in found["containers"]] == ["z"]
+    assert [item["name"] for item in found["containers"]] == ["z"]
 
 
 async def test_items_are_brought_into_the_order_that_is_asked_for(api: Api) -> None:
@@ -58,7 +58,7 @@ async def test_items_are_brought_into_the_order_that_is_asked_for(api: Api) -> N
         "containers": [{"name": "c", "image": "c:1"}],
     }
     found = _pod(await _patch(api, DEPLOYMENTS, "d", {"spec": {"template": {"spec": patch}}}))
-    assert [one["name"] for one in found["containers"]] == ["c", "b", "a"]
+    assert [item["name"] for item in found["containers"]] == ["c", "b", "a"]
 
 
 async def test_tolerations_are_replaced_whole(api: Api) -> None:

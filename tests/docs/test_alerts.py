@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from handbook import metrics, source
 from testbed import cache, components
+from tools import metrics_reference, source_analysis
 
-RULES = source.ROOT / "deploy" / "monitoring" / "alerts.yaml"
+RULES = source_analysis.ROOT / "deploy" / "monitoring" / "alerts.yaml"
 SERIES = Path(__file__).with_name("alerts.yaml")
-DASHBOARDS = sorted((source.ROOT / "deploy" / "monitoring" / "grafana").glob("*.json"))
+DASHBOARDS = sorted((source_analysis.ROOT / "deploy" / "monitoring" / "grafana").glob("*.json"))
 SEVERITIES = {"critical", "warning", "info"}
 SITE = "https://windlass.dev/runbook/#"
 
@@ -33,7 +33,7 @@ def read_alerts() -> list[dict[str, Any]]:
 def known_series() -> dict[str, set[str]]:
     """Every series that can be asked for, and its labels."""
     found = {}
-    for family in metrics.find():
+    for family in metrics_reference.find():
         for suffix in ("", *_SUFFIXES.get(family.kind, ())):
             found[family.name + suffix] = set(family.labels)
     return found
@@ -70,15 +70,15 @@ def test_metrics_that_do_not_exist_are_noticed() -> None:
 
 
 def test_every_alert_is_tried_firing_and_silent() -> None:
-    tried = [one for test in yaml.safe_load(SERIES.read_text())["tests"] for one in test["alert_rule_test"]]
+    tried = [item for test in yaml.safe_load(SERIES.read_text())["tests"] for item in test["alert_rule_test"]]
     names = {rule["alert"] for rule in read_alerts()}
-    assert {one["alertname"] for one in tried if one["exp_alerts"]} == names
+    assert {entry["alertname"] for entry in tried if entry["exp_alerts"]} == names
     assert {one["alertname"] for one in tried if not one["exp_alerts"]} == names
 
 
 def test_alerts_fire_and_keep_silent_as_said(tmp_path: Path) -> None:
     if not cache.place(components.PROMTOOL).is_dir():
-        pytest.skip("NO PROMTOOL HERE: ALERTS ARE NOT TRIED ON SERIES (`make alerts` builds it once; needs Go)")
+        pytest.skip("NO PROMTOOL HERE: ALERTS ARE NOT TRIED ON SERIES (`make long KIND=alerts` builds it; needs Go)")
     rules = tmp_path / "rules.yaml"
     rules.write_text(yaml.safe_dump(yaml.safe_load(RULES.read_text())["spec"]))
     tests = tmp_path / "tests.yaml"

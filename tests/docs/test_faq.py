@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from handbook import prose, source
 from tests.cli.run import windlass
+from tools import markdown_documents, source_analysis
 
-FAQ = source.ROOT / "docs" / "faq.md"
+FAQ = source_analysis.ROOT / "docs" / "faq.md"
 
 QUESTIONS = (
     "what-is-it", "when-does-it-change-the-size-of-a-cluster", "which-pods-keep-a-node", "which-version-should-i-use",
@@ -47,14 +47,14 @@ def read_answers() -> dict[str, str]:
 
 def find_played() -> list[str]:
     """Command lines of the FAQ that need no cluster and little time, in order."""
-    lines = [line for line in prose.find_blocks(FAQ) if line.startswith("windlass ")]
+    lines = [line for line in markdown_documents.find_blocks(FAQ) if line.startswith("windlass ")]
     wanted = [line for line in lines if "--recording stock-out.rec" in line or line.startswith("windlass fit ")]
     played = [line for line in lines if line.startswith("windlass simulate ") and line.split()[2] in QUICK]
     return [line for line in dict.fromkeys(lines) if line in {*wanted, *played}]
 
 
 def test_every_question_has_an_answer() -> None:
-    anchors = prose.find_anchors(FAQ)
+    anchors = markdown_documents.find_anchors(FAQ)
     assert [question for question in QUESTIONS if question not in anchors] == []
     assert len(set(QUESTIONS)) == len(QUESTIONS) == len(read_answers())
 
@@ -68,7 +68,7 @@ def test_an_answer_has_something_to_try(question: str, answer: str) -> None:
 def test_what_needs_no_cluster_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = find_played()
     assert len(lines) >= 8
-    (tmp_path / "examples").symlink_to(source.ROOT / "examples")
+    (tmp_path / "examples").symlink_to(source_analysis.ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     for line in lines:
         outcome = windlass(*shlex.split(line)[1:])

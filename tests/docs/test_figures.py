@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from handbook import events
 from tests.docs import test_alerts
+from tools import events_reference
 from windlass.autoscaler import actuator, memory_store
 from windlass.autoscaler.capacity_apis import buffer_templates
 from windlass.autoscaler.grpc_expander import client
@@ -71,16 +71,16 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("autoscaler.md", "no node of it is removed for {}", scale_client._TRY_AGAIN_S),
     ("autoscaler.md", "the right to read memory is missing for {}", memory_store._FORBIDDEN_GRACE_S),
     (
-        "batch.md",
+        "capacity-apis.md",
         "CapacityReservationTimeExpired, CapacityBookingConsumed | after {}",
         provisioning_conditions.BOOKING_S,
     ),
     (
-        "batch.md",
-        "it is tried again after 1, 2, 4 … {}",
+        "capacity-apis.md",
+        "retried after 1, 2, 4 … {}",
         settings.ProvisioningRequestSettings().provisioning_request_max_backoff_time_s,
     ),
-    ("batch.md", "The answer is believed for {}", buffer_templates.CACHE_S),
+    ("capacity-apis.md", "The result is cached for {}", buffer_templates.CACHE_S),
     ("concepts.md", "are gathered until none has come for {}", WINDOW_S),
     ("concepts.md", "the group *backs off*, {} at first", BACKOFF.initial_node_group_backoff_duration_s),
     ("concepts.md", "twice as long each time, up to {}", BACKOFF.max_node_group_backoff_duration_s),
@@ -97,7 +97,7 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
         "mark must be seen on a watch, and {} passes before the size",
         clusterapi_deletion._OTHERS_HEAR_S,
     ),
-    ("deviations.md", "the node is given back within {} (`MachineStayed`)", deletion._STATUS_DELAY_S),
+    ("deviations.md", "the node is rolled back within {} (`MachineStayed`)", deletion._STATUS_DELAY_S),
     ("deviations.md", "none of its nodes is removed for {}", scale_client._TRY_AGAIN_S),
     ("deviations.md", "Here a drain that is under way rests, for {} at most", deletion.MAX_HOLD_S),
     (
@@ -105,7 +105,7 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
         "A pod that is still there after the longest grace period and {} makes",
         evictor.POD_EVICTION_HEADROOM_S,
     ),
-    ("deviations.md", "It is given back {} after it was marked", taints.DELETION_TAKES_S),
+    ("deviations.md", "It is rolled back {} after it was marked", taints.DELETION_TAKES_S),
     ("deviations.md", "It fails when it is {} old", deviations.ALL_DEVIATIONS.pod_template_grace_s),
     ("deviations.md", "The soft mark of a candidate stays for {} after", actuator._CANDIDATE_TAINT_STAYS_S),
     ("deviations.md", "or so many that none is later than {}", decision_events.MAX_QUEUE_S),
@@ -121,10 +121,10 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("faq.md", "Pods that outlive that and {} count as gone", evictor.POD_EVICTION_HEADROOM_S),
     ("faq.md", "A pod that is alone triggers a scale-up {} after it turned unschedulable", WINDOW_S),
     ("faq.md", "A node goes {} after it was last needed", GROUP.scale_down_unneeded_time_s),
-    ("flags.md", "A node that was marked for deletion more than {} ago", taints.DELETION_TAKES_S),
-    ("flags.md", "Record an event again that was recorded within the last {}", reporter.EVENT_DEDUPLICATION_S),
-    ("grpc-expander.md", "an error, nonsense, nothing within {}", client.CALL_TIMEOUT_S),
-    ("grpc-expander.md", "all questions of a loop together get {}", settings.ScaleUpSettings().salvo_scale_up_budget_s),
+    ("flags.md", "ToBeDeleted taints older than {} that belong", taints.DELETION_TAKES_S),
+    ("flags.md", "even if the same event was recorded within the last {}", reporter.EVENT_DEDUPLICATION_S),
+    ("grpc-expander.md", "an error, an invalid response, none within {}", client.CALL_TIMEOUT_S),
+    ("grpc-expander.md", "all requests of a loop together get {}", settings.ScaleUpSettings().salvo_scale_up_budget_s),
     (
         "machine-pool.md",
         "A cluster that does not answer for {} is unreachable",
@@ -133,7 +133,7 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("openshift.md", "was not ready three times in a row, {} apart", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
     ("openshift.md", "A failing dependency counts once in {}", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
     ("openshift.md", "A kind of template that the server lacks is looked for every {}", controller._KIND_REQUEUE_S),
-    ("outside.md", "the same once in {} unless", reporter.EVENT_DEDUPLICATION_S),
+    ("observability.md", "the same once in {} unless", reporter.EVENT_DEDUPLICATION_S),
     ("reliability.md", "A watch that breaks may take {} to be taken up again", informers.RECONNECT_S),
     ("reliability.md", "every kind of node group was read, or was refused for {}", clusterapi_informers._FINAL_AFTER_S),
     ("reliability.md", "puts back twice is not written again for {}", scale_client._TRY_AGAIN_S),
@@ -238,7 +238,7 @@ def test_a_sentence_gives_the_count_that_the_code_has(document: str, sentence: s
 
 @pytest.mark.parametrize("rule", test_alerts.read_alerts(), ids=lambda rule: rule["alert"])
 def test_a_duration_in_the_entry_of_an_alert_is_how_long_it_waits(rule: dict[str, Any]) -> None:
-    for found in _DURATION.finditer(events.find()[rule["alert"]].sentence):
+    for found in _DURATION.finditer(events_reference.find()[rule["alert"]].sentence):
         assert read_duration_s(found[0]) == time_formats.parse_duration(rule["for"])
 
 

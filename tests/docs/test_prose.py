@@ -6,18 +6,18 @@ from pathlib import Path
 import cyclopts
 import pytest
 
-from handbook import commands, prose, source
+from tools import cli_reference, markdown_documents, source_analysis
 from windlass.autoscaler.options import command_line, flags
 from windlass.cli import app
 from windlass.errors import InvalidInput
 
-DOCUMENTS = prose.find_documents()
+DOCUMENTS = markdown_documents.find_documents()
 SIMPLE = {"--flag", "--bare", "--no-", "--help"}
 """What stands for any flag, a flag of the test bed, the beginning of a flag's opposite, and what every program has."""
 
 
 def name(path: Path) -> str:
-    return str(path.relative_to(source.ROOT))
+    return str(path.relative_to(source_analysis.ROOT))
 
 
 def parse(program: str, words: list[str]) -> str:
@@ -29,7 +29,7 @@ def parse(program: str, words: list[str]) -> str:
             )
             return ""
         given = app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
-        handed_on = [word for each in given.get("compare") or () for word in shlex.split(each)]
+        handed_on = [word for item in given.get("compare") or () for word in shlex.split(item)]
         command_line.parse_command_line(command_line.split_arguments([*given.get("flags", ()), *handed_on]))
     except (InvalidInput, cyclopts.CycloptsError) as error:
         return str(error)
@@ -39,12 +39,12 @@ def parse(program: str, words: list[str]) -> str:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_links_lead_somewhere(path: Path) -> None:
     broken = []
-    for link in prose.find_links(path):
+    for link in markdown_documents.find_links(path):
         if link.startswith(("http://", "https://")):
             continue
         target, _, anchor = link.partition("#")
         found = (path.parent / target).resolve() if target else path
-        known = prose.find_anchors(found) if found.suffix == ".md" and found.is_file() else frozenset()
+        known = markdown_documents.find_anchors(found) if found.suffix == ".md" and found.is_file() else frozenset()
         if not found.exists() or (anchor and anchor not in known):
             broken.append(link)
     assert broken == []
@@ -53,7 +53,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_command_lines_are_accepted(path: Path) -> None:
     wrong = {}
-    for program, words in prose.find_commands(prose.find_blocks(path)):
+    for program, words in markdown_documents.find_commands(markdown_documents.find_blocks(path)):
         if complaint := parse(program, words):
             wrong[" ".join([program, *words])] = complaint
     assert wrong == {}
@@ -62,27 +62,29 @@ def test_command_lines_are_accepted(path: Path) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_commands_in_sentences_exist(path: Path) -> None:
     said = [
-        words[0] for program, words in prose.find_commands(prose.find_spans(path)) if program == "windlass" and words
+        words[0]
+        for program, words in markdown_documents.find_commands(markdown_documents.find_spans(path))
+        if program == "windlass" and words
     ]
-    known = {*commands.find(), "COMMAND"}
+    known = {*cli_reference.find(), "COMMAND"}
     assert [word for word in said if not word.startswith("-") and word not in known] == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)
 def test_flags_exist(path: Path) -> None:
-    known = {f"--{flag}" for flag in flags.READERS} | commands.find_options() | SIMPLE
-    begun = {flag for flag in prose.find_flags(path) if flag.endswith("-")}
-    unknown = {flag for flag in prose.find_flags(path) if flag not in known} - begun
-    unknown |= {flag for flag in begun - SIMPLE if not any(one.startswith(flag) for one in known)}
+    known = {f"--{flag}" for flag in flags.READERS} | cli_reference.find_options() | SIMPLE
+    begun = {flag for flag in markdown_documents.find_flags(path) if flag.endswith("-")}
+    unknown = {flag for flag in markdown_documents.find_flags(path) if flag not in known} - begun
+    unknown |= {flag for flag in begun - SIMPLE if not any(item.startswith(flag) for item in known)}
     assert sorted(unknown) == []
 
 
 def test_what_is_wrong_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A\n\n`--no-such-flag`, [x](gone.md)\n\n```sh\nwindlass simulate --colour=red   # so\n```\n")
-    assert list(prose.find_flags(page)) == ["--colour", "--no-such-flag"]
-    assert list(prose.find_links(page)) == ["gone.md"]
-    [(program, words)] = prose.find_commands(prose.find_blocks(page))
+    assert list(markdown_documents.find_flags(page)) == ["--colour", "--no-such-flag"]
+    assert list(markdown_documents.find_links(page)) == ["gone.md"]
+    [(program, words)] = markdown_documents.find_commands(markdown_documents.find_blocks(page))
     assert (program, words) == ("windlass", ["simulate", "--colour=red"])
     assert parse(program, words)
     assert parse("windlass", ["autoscaler", "--scan-intervall=1s"])

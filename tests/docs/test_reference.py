@@ -1,18 +1,29 @@
 """The reference is made from the code, and whatever the code shows has a sentence of its own."""
 
-from handbook import commands, definitions, events, keys, metrics, pages, reasons, scenario, source, verdicts
+from tools import (
+    annotations_reference,
+    cli_reference,
+    crd_reference,
+    events_reference,
+    metrics_reference,
+    reason_codes,
+    reference_pages,
+    scenario_reference,
+    source_analysis,
+    verdicts_reference,
+)
 from windlass.autoscaler.options import flag_help, flags
 from windlass.engine.model.drains import ENDED_PHASES, DrainPhase
 from windlass.engine.model.scale_down_state import UnremovableReason
 
 
 def test_the_pages_are_those_that_the_code_makes() -> None:
-    stale = [str(path.relative_to(source.ROOT)) for path in pages.find_stale()]
+    stale = [str(path.relative_to(source_analysis.ROOT)) for path in reference_pages.find_stale()]
     assert stale == [], "run `make reference` and commit what it writes"
 
 
 def test_nothing_else_is_among_the_pages() -> None:
-    assert {path.name for path in pages.FOLDER.glob("*.md")} == set(pages.PAGES)
+    assert {path.name for path in reference_pages.FOLDER.glob("*.md")} == set(reference_pages.PAGES)
 
 
 def test_every_flag_has_a_sentence() -> None:
@@ -22,66 +33,66 @@ def test_every_flag_has_a_sentence() -> None:
 
 
 def test_every_option_of_every_command_has_a_sentence() -> None:
-    assert list(commands.find_undescribed()) == []
+    assert list(cli_reference.find_undescribed()) == []
 
 
 def test_every_metric_has_a_sentence() -> None:
-    assert [family.name for family in metrics.find() if not family.help.endswith(".")] == []
+    assert [family.name for family in metrics_reference.find() if not family.help.endswith(".")] == []
 
 
 def test_metrics_are_found_wherever_they_are_declared() -> None:
-    found = {family.name: family.labels for family in metrics.find()}
+    found = {family.name: family.labels for family in metrics_reference.find()}
     assert found["windlass_shadow_verdicts_total"] == ("direction", "verdict")
     assert found["windlass_controller_reconcile_total"] == ("controller", "result")
     assert found["windlass_machine_pool_phase"] == ("namespace", "name", "phase")
 
 
 def test_every_key_that_means_something_is_told() -> None:
-    assert sorted(keys.find_used() - keys.find_told()) == []
+    assert sorted(annotations_reference.find_used() - annotations_reference.find_told()) == []
 
 
 def test_no_key_is_told_that_the_code_does_not_know() -> None:
-    unused = keys.find_told() - keys.find_used()
-    assert sorted(key for key in unused if not keys.is_mentioned(key)) == []
+    unused = annotations_reference.find_told() - annotations_reference.find_used()
+    assert sorted(key for key in unused if not annotations_reference.is_mentioned(key)) == []
 
 
 def test_every_reason_has_an_entry_in_the_runbook() -> None:
-    assert sorted(set(reasons.find()) - set(events.find())) == []
+    assert sorted(set(reason_codes.find()) - set(events_reference.find())) == []
 
 
 def test_reasons_are_found_by_place_by_variable_and_by_name() -> None:
-    found = reasons.find()
-    assert "autoscaler.report.repair_events" in found["ScaleUpTimedOut"]
-    assert "controllers.machine_pool.decide.troubles" in found["ContractUnknown"]
-    assert "controllers.openshift.machine_autoscaler.names" in found["FailedGetTarget"]
+    found = reason_codes.find()
+    assert "observability.object_events" in found["ScaleUpTimedOut"]
+    assert "controllers.machine_pool.conditions" in found["ContractUnknown"]
+    assert "controllers.openshift.machine_autoscaler.model" in found["FailedGetTarget"]
 
 
 def test_every_type_of_condition_in_the_code_of_controllers_is_told() -> None:
     types = {"Synchronized", "WorkersReady", "InputsValid", "Degraded"}
-    assert types <= set(reasons.TYPES)
-    assert all(sentence.endswith(".") for sentence in reasons.TYPES.values())
+    assert types <= set(reason_codes.TYPES)
+    assert all(sentence.endswith(".") for sentence in reason_codes.TYPES.values())
 
 
 def test_every_verdict_about_nodes_has_a_sentence() -> None:
-    assert {reason for reason, _ in verdicts.find_kept()} == {str(reason) for reason in UnremovableReason}
+    assert {reason for reason, _ in verdicts_reference.find_kept()} == {str(reason) for reason in UnremovableReason}
     told = [
-        *verdicts.find_kept(),
-        *verdicts.find_failures(),
-        *verdicts.find_instructions(),
-        *verdicts.find_comparisons(),
+        *verdicts_reference.find_kept(),
+        *verdicts_reference.find_failures(),
+        *verdicts_reference.find_instructions(),
+        *verdicts_reference.find_comparisons(),
     ]
     assert [word for word, sentence in told if not sentence.endswith(".")] == []
 
 
 def test_every_phase_that_a_drain_can_be_in_has_a_sentence() -> None:
-    assert {phase for phase, _ in verdicts.find_phases()} == {
+    assert {phase for phase, _ in verdicts_reference.find_phases()} == {
         str(phase) for phase in DrainPhase if phase not in ENDED_PHASES
     }
 
 
 def test_every_custom_resource_says_what_it_is() -> None:
-    assert list(definitions.find_undescribed()) == []
+    assert list(crd_reference.find_undescribed()) == []
 
 
 def test_every_field_of_a_scenario_has_a_sentence() -> None:
-    assert list(scenario.find_untold()) == []
+    assert list(scenario_reference.find_untold()) == []

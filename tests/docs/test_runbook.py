@@ -4,24 +4,24 @@ import re
 
 import pytest
 
-from handbook import events, reasons
 from tests.docs.test_alerts import read_alerts
+from tools import events_reference, reason_codes
 
-ENTRIES = events.find()
+ENTRIES = events_reference.find()
 
 
 def test_every_alert_has_an_entry_and_every_entry_an_alert() -> None:
-    told = {name for name, entry in ENTRIES.items() if entry.section == events.ALERTS}
+    told = {name for name, entry in ENTRIES.items() if entry.section == events_reference.ALERTS}
     assert told == {rule["alert"] for rule in read_alerts()}
 
 
 def test_no_entry_is_left_of_a_reason_that_nobody_gives() -> None:
-    told = {name for name, entry in ENTRIES.items() if entry.section != events.ALERTS}
-    assert sorted(told - set(reasons.find())) == []
+    told = {name for name, entry in ENTRIES.items() if entry.section != events_reference.ALERTS}
+    assert sorted(told - set(reason_codes.find())) == []
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
-def test_an_entry_says_what_it_means_how_to_look_and_what_to_do(entry: events.Entry) -> None:
+def test_an_entry_says_what_it_means_how_to_look_and_what_to_do(entry: events_reference.Entry) -> None:
     assert entry.lead
     assert re.fullmatch(r".+[.]", entry.sentence)
     assert re.search(r"^- \*\*Look\*\* \S", entry.text, re.MULTILINE)
@@ -38,12 +38,12 @@ def _spell(one: str | frozenset[str]) -> str:
     return one if isinstance(one, str) else "-".join(sorted(one))
 
 
-@pytest.mark.parametrize(("reason", "kinds"), sorted(reasons.find_events().items()), ids=_spell)
+@pytest.mark.parametrize(("reason", "kinds"), sorted(reason_codes.find_events().items()), ids=_spell)
 def test_an_event_is_of_the_type_that_the_runbook_says(reason: str, kinds: frozenset[str]) -> None:
     lead = ENTRIES[reason].lead
     assert {kind for kind in ("Normal", "Warning") if kind in lead} == (kinds or {"Warning"})
 
 
 def test_no_two_entries_have_one_name() -> None:
-    headings = re.findall(r"^### (.+)$", events.RUNBOOK.read_text(), re.MULTILINE)
+    headings = re.findall(r"^### (.+)$", events_reference.RUNBOOK.read_text(), re.MULTILINE)
     assert sorted(set(headings)) == sorted(headings)

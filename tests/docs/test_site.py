@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from handbook import prose, site, source
+from tools import markdown_documents, mkdocs_hooks, source_analysis
 
-CONFIG = yaml.safe_load((source.ROOT / "mkdocs.yml").read_text())
-DOCS = source.ROOT / CONFIG["docs_dir"]
+CONFIG = yaml.safe_load((source_analysis.ROOT / "mkdocs.yml").read_text())
+DOCS = source_analysis.ROOT / CONFIG["docs_dir"]
 
 
 def find_pages(nav: Any) -> Iterator[str]:
@@ -21,7 +21,7 @@ def find_pages(nav: Any) -> Iterator[str]:
 
 
 def rewrite(markdown: str, path: str) -> str:
-    return site.on_page_markdown(markdown, SimpleNamespace(file=SimpleNamespace(src_uri=path)))
+    return mkdocs_hooks.on_page_markdown(markdown, SimpleNamespace(file=SimpleNamespace(src_uri=path)))
 
 
 def test_every_page_of_the_table_of_contents_is_there_once() -> None:
@@ -33,8 +33,8 @@ def test_every_page_of_the_table_of_contents_is_there_once() -> None:
 def test_pages_fetch_nothing_from_elsewhere() -> None:
     assert CONFIG["theme"]["font"] is False
     assert "analytics" not in CONFIG["extra"]
-    for path in prose.find_documents():
-        text = prose.read(path)
+    for path in markdown_documents.find_documents():
+        text = markdown_documents.read(path)
         assert "```mermaid" not in text, path  # the theme would fetch what draws it
         assert not re.search(r"!\[[^]]*\]\(http", text), path
         assert "<script" not in text, path
@@ -45,7 +45,7 @@ def test_pictures_fetch_nothing_from_elsewhere() -> None:
         assert not re.search(r"(href|src) *= *[\"']http|url\( *[\"']?http|@import", path.read_text()), path
 
 
-@pytest.mark.parametrize("name", ["flow", "memory", "scale-down", "scale-up"])
+@pytest.mark.parametrize("name", ["deployment", "flow", "memory", "scale-down", "scale-up"])
 def test_drawings_say_what_they_show_to_those_who_cannot_see_them(name: str) -> None:
     text = (DOCS / "pictures" / f"{name}.svg").read_text()
     assert 'role="img"' in text
@@ -54,6 +54,6 @@ def test_drawings_say_what_they_show_to_those_who_cannot_see_them(name: str) -> 
 
 
 def test_links_out_of_the_documents_are_named_instead() -> None:
-    assert rewrite("see [the CRDs](../deploy/crds).", "batch.md") == "see the CRDs (`deploy/crds`)."
+    assert rewrite("see [the CRDs](../deploy/crds).", "capacity-apis.md") == "see the CRDs (`deploy/crds`)."
     assert rewrite("[flags](../flags.md)", "reference/commands.md") == "[flags](../flags.md)"
     assert rewrite("[x](../../testbed#y)", "decisions/030-testbed.md") == "x (`testbed`)"

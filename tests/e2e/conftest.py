@@ -10,10 +10,10 @@ import pytest
 from testbed import clusterapi, fixtures, sharing
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.e2e import rights, together
+from tests.e2e import concurrent_tests, rbac
+from tests.e2e.autoscaler_process import Live, write_kubeconfig
 from tests.e2e.gateway import Gateway
-from tests.e2e.live import Live, write_kubeconfig
-from tests.e2e.scene import Scene, slug
+from tests.e2e.scale_scenario import Scene, slug
 
 _LOG_CHARS = 12000
 _NUMBERS = itertools.count(1)
@@ -27,7 +27,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     directory = tmp_path_factory.mktemp("e2e")
     with sharing.shared(directory, Choice(scheduler=True, kwok=True, capi=True)) as found:
         clusterapi.add_cluster(found.api, found.kubeconfig)
-        rights.grant(found.api)
+        rbac.grant(found.api)
         yield found
 
 
@@ -41,7 +41,7 @@ def gateway(bed: Bed) -> Iterator[Gateway]:
 def autoscaler(bed: Bed, gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """The autoscaler, not started yet."""
     directory = tmp_path_factory.mktemp("autoscaler")
-    kubeconfig = write_kubeconfig(directory / "kubeconfig", bed.site.kubeconfig(rights.USER), gateway.port)
+    kubeconfig = write_kubeconfig(directory / "kubeconfig", bed.site.kubeconfig(rbac.USER), gateway.port)
     found = Live(kubeconfig, Path(os.environ.get("WINDLASS_E2E_LOG", directory / "log")))
     yield found
     if found.is_alive:
@@ -60,15 +60,15 @@ def live(autoscaler: Live) -> Iterator[Live]:
 
 
 @pytest.fixture(scope="session")
-def company() -> Iterator[together.Company]:
-    found = together.Company()
+def company() -> Iterator[concurrent_tests.Company]:
+    found = concurrent_tests.Company()
     yield found
     found.end()
 
 
 @pytest.fixture
 def scene(
-    bed: Bed, live: Live, gateway: Gateway, company: together.Company, request: pytest.FixtureRequest
+    bed: Bed, live: Live, gateway: Gateway, company: concurrent_tests.Company, request: pytest.FixtureRequest
 ) -> Iterator[Scene]:
     """Groups and pods of one test."""
     log_bytes = live.log.stat().st_size
@@ -76,9 +76,9 @@ def scene(
     def stage(item: pytest.Item) -> Scene:
         return Scene(bed, live, gateway, f"{slug(item.name)}-{next(_NUMBERS):03}")  # no name begins with another
 
-    if together.is_member(request.node):
+    if concurrent_tests.is_member(request.node):
         company.begin(request.session.items, stage)
-        found = together.scene_of(request.node)
+        found = concurrent_tests.scene_of(request.node)
         yield found
     else:
         company.wait()
@@ -95,8 +95,10 @@ def scene(
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Tests that are told together have been told already."""
-    return together.hear(pyfuncitem) or None
+    return concurrent_tests.hear(pyfuncitem) or None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{together.MARK}: told at the same time as others, on groups of its own")
+    config.addinivalue_line(
+        "markers", f"{concurrent_tests.MARK}: told at the same time as others, on groups of its own"
+    )

@@ -56,7 +56,7 @@ def running(bed: Bed, pod: Object, directory: Path) -> Iterator[Path]:
     """The pod's only container as a process, and its log. It ends as a kubelet asks it to, without a complaint."""
     (container,) = pod["spec"]["containers"]
     prefix, environment = _admit(bed, pod, directory)
-    environment |= {each["name"]: each["value"] for each in container.get("env", ())}
+    environment |= {item["name"]: item["value"] for item in container.get("env", ())}
     # The image's: where its programs are, and no home.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}"
     environment |= {"PATH": path, "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}

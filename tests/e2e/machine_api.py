@@ -82,12 +82,12 @@ class MachineApi:
         there = self._api.items(self.machines(), labelSelector=f"{model.SET_LABEL}={name}")
         mirror = self._api.find(f"{self.mirrors().removesuffix('machines')}machinesets/{name}")
         if mirror is not None:
-            for each in there:
-                self._mirror(each["metadata"]["name"], mirror)
+            for item in there:
+                self._mirror(item["metadata"]["name"], mirror)
         if len(there) < wanted:
             self._add(found, mirror)
         elif len(there) > wanted:
-            marked = [each for each in there if self._is_marked(each)]
+            marked = [entry for entry in there if self._is_marked(entry)]
             self._remove((marked or there)[0]["metadata"]["name"])
         counts = {"replicas": len(there), "readyReplicas": len(there), "availableReplicas": len(there)}
         observed = {**counts, "observedGeneration": found["metadata"]["generation"]}

@@ -4,8 +4,8 @@ import itertools
 from pathlib import Path
 
 from testbed import api, openshift
-from tests.e2e.groups import Group
-from tests.e2e.scene import Scene
+from tests.e2e.node_groups import Group
+from tests.e2e.scale_scenario import Scene
 
 POLICY = Path(__file__).parents[2] / "deploy" / "admission" / "node-group-annotations.yaml"
 ADMISSION, NAME = "/apis/admissionregistration.k8s.io/v1", "windlass-node-group-annotations"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from testbed import objects
-from tests.e2e.groups import Group
-from tests.e2e.scene import Scene
+from tests.e2e.node_groups import Group
+from tests.e2e.scale_scenario import Scene
 
 GROUP, DRIVER = "resource.k8s.io/v1", "gpu.example.com"
 EACH = 4
@@ -26,8 +26,8 @@ def offer(scene: Scene) -> None:
 
 def drive(scene: Scene, *groups: Group) -> None:
     """What the driver does: publish what nodes have that are new. It goes with the node."""
-    known = {one["spec"].get("nodeName") for one in scene.api.items(f"/apis/{GROUP}/resourceslices")}
-    for node in (one for group in groups for one in group.nodes()):
+    known = {item["spec"].get("nodeName") for item in scene.api.items(f"/apis/{GROUP}/resourceslices")}
+    for node in (entry for group in groups for entry in group.nodes()):
         name = node["metadata"]["name"]
         if name not in known:
             pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
@@ -58,8 +58,8 @@ def wait_running(scene: Scene, count: int, name: str, *groups: Group) -> dict[st
 def allocated(scene: Scene) -> list[str]:
     """The nodes on which claims of the test have devices."""
     claims = scene.api.items(f"/apis/{GROUP}/namespaces/default/resourceclaims")
-    mine = [one for one in claims if one["metadata"]["name"].startswith(scene.name)]
-    found = [one.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()) for one in mine]
+    mine = [item for item in claims if item["metadata"]["name"].startswith(scene.name)]
+    found = [entry.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ()) for entry in mine]
     return sorted(result["pool"] for results in found for result in results)
 
 

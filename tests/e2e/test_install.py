@@ -17,9 +17,9 @@ from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.e2e import kubelet
-from tests.e2e.waiting import wait_for
-from tests.install import rendering
-from tests.install.rendering import NAMESPACE, OPENSHIFT, OVERLAYS, VALUES
+from tests.e2e.polling import wait_for
+from tests.install import rendered_manifests
+from tests.install.rendered_manifests import NAMESPACE, OPENSHIFT, OVERLAYS, VALUES
 
 PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 DEFINITIONS = "example/prometheus-operator-crd"
@@ -61,13 +61,13 @@ CHOSEN = ("everything for the autoscaler", "EKS Anywhere", "Lattice", "OpenShift
 
 @pytest.mark.parametrize("choice", CHOSEN)
 def test_the_server_accepts_what_the_chart_says(bed: Bed, choice: str) -> None:
-    accepted = apply(bed, rendering.render(VALUES[choice]), "--dry-run=server")
+    accepted = apply(bed, rendered_manifests.render(VALUES[choice]), "--dry-run=server")
     assert "deployment.apps/" in accepted
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_the_server_accepts_what_an_overlay_says(bed: Bed, name: str) -> None:
-    accepted = apply(bed, rendering.overlay(f"overlays/{name}"), "--dry-run=server", "--force-conflicts")
+    accepted = apply(bed, rendered_manifests.overlay(f"overlays/{name}"), "--dry-run=server", "--force-conflicts")
     assert "deployment.apps/" in accepted
 
 
@@ -89,9 +89,9 @@ BOUNDS = {
 @pytest.fixture
 def pod(bed: Bed) -> Object:
     """`helm template | kubectl apply`, and the pod that comes of it."""
-    apply(bed, rendering.render(tuple(f"autoscaler.flags.{name}={value}" for name, value in FLAGS.items())))
+    apply(bed, rendered_manifests.render(tuple(f"autoscaler.flags.{name}={value}" for name, value in FLAGS.items())))
     pods = functools.partial(bed.api.items, f"/api/v1/namespaces/{NAMESPACE}/pods")
-    found = wait_for("its pod runs", pods, lambda now: [each["status"]["phase"] for each in now] == ["Running"])
+    found = wait_for("its pod runs", pods, lambda now: [item["status"]["phase"] for item in now] == ["Running"])
     return found[0]
 
 

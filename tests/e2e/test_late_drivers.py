@@ -6,8 +6,8 @@ import pytest
 
 from testbed import objects
 from testbed.api import Object
-from tests.e2e.groups import Group
-from tests.e2e.scene import Scene
+from tests.e2e.node_groups import Group
+from tests.e2e.scale_scenario import Scene
 
 GPU, ACCELERATOR = "nvidia.com/gpu", "cluster-api/accelerator"
 DRIVER = "disks.example.com"

@@ -3,8 +3,8 @@
 import pytest
 
 from testbed import objects
-from tests.e2e.groups import CAPI, Group
-from tests.e2e.scene import Scene
+from tests.e2e.node_groups import CAPI, Group
+from tests.e2e.scale_scenario import Scene
 
 
 def add_rule(scene: Scene, group: Group, app: str, behavior: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.autoscaler.expander_server import serving
-from tests.e2e.scene import Scene
+from tests.autoscaler.grpc_expander import go_server
+from tests.e2e.scale_scenario import Scene
 
 GPU, ACCELERATOR = "nvidia.com/gpu", "cluster-api/accelerator"
 HAS: Any = {"cpu": "4", "memory": "16Gi", "pods": "110", GPU: "1"}
@@ -87,7 +87,7 @@ def test_an_expander_of_the_user_is_followed_and_options_of_metrics_take_effect(
 ) -> None:
     small, large = scene.group("small"), scene.group("large", cpu=8)
     scene.live.kill()
-    with serving.serving(expander_binary) as served:
+    with go_server.serving(expander_binary) as served:
         served.tell(f"answer {large.id}")
         scene.live.start("--expander=grpc", f"--grpc-expander-url=http://127.0.0.1:{served.port}", *TRACKING)
         scene.pods("web", 1, [small, large])

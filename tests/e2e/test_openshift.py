@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from handbook import rights as shipped
 from testbed import clusterapi, fixtures, objects, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.e2e import openshift_site
+from tests.e2e import openshift_cluster
+from tests.e2e.autoscaler_process import Live
 from tests.e2e.gateway import Gateway
-from tests.e2e.live import Live
 from tests.e2e.machine_api import MachineApi
-from tests.e2e.openshift_site import CLUSTER, DEPLOY, RELEASE
-from tests.e2e.operating import entitled, operating
-from tests.e2e.waiting import wait_for
-from tests.testbed.rights import audit
+from tests.e2e.openshift_cluster import CLUSTER, DEPLOY, RELEASE
+from tests.e2e.operator_process import entitled, operating
+from tests.e2e.polling import wait_for
+from tests.testbed.rbac import audit_log
+from tools import rbac
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import model
@@ -66,10 +66,10 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         pytest.skip(reason)
     choice = Choice(scheduler=True, kwok=True, capi=True, audited=True)
     with sharing.shared(tmp_path_factory.mktemp("openshift"), choice) as found:
-        openshift_site.install(found, ROLES, "autoscaling.x-k8s.io_provisioningrequests.yaml")
+        openshift_cluster.install(found, ROLES, "autoscaling.x-k8s.io_provisioningrequests.yaml")
         turn(found, on=True)
         clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
-        openshift_site.enforce(found)
+        openshift_cluster.enforce(found)
         _bind_both(found)
         _add_master(found)
         yield found
@@ -95,7 +95,7 @@ def _add_master(bed: Bed) -> None:
 
 def turn(bed: Bed, *, on: bool) -> None:
     """The gate of Cluster API; that of ProvisioningRequests is on."""
-    openshift_site.turn(bed, on=on, others=["ProvisioningRequestAvailable"])
+    openshift_cluster.turn(bed, on=on, others=["ProvisioningRequestAvailable"])
 
 
 @contextlib.contextmanager
@@ -130,7 +130,7 @@ def wait_container(bed: Bed, group: str) -> Object:
         if found is None or status.get("observedGeneration") != found["metadata"]["generation"]:
             return False
         (container,) = found["spec"]["template"]["spec"]["containers"]
-        spoken = {each["name"]: each["value"] for each in container["env"]}.get("CAPI_GROUP", CLUSTER_API.group)
+        spoken = {item["name"]: item["value"] for item in container["env"]}.get("CAPI_GROUP", CLUSTER_API.group)
         counts = (status.get("availableReplicas"), status.get("updatedReplicas"))
         return spoken == group and counts == (1, 1)
 
@@ -429,7 +429,7 @@ def find_intent(bed: Bed, path: str) -> Object:
     """All of an object but its status, which Cluster API goes on writing while machines come and go."""
     found = bed.api.get(path)
     passing = ("resourceVersion", "managedFields")
-    return {"spec": found["spec"]} | {name: each for name, each in found["metadata"].items() if name not in passing}
+    return {"spec": found["spec"]} | {name: item for name, item in found["metadata"].items() if name not in passing}
 
 
 def test_with_the_gate_off_the_autoscaler_works_on_machine_api_and_touches_nothing_else(
@@ -448,7 +448,7 @@ def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(
     bed: Bed, requested: str, meanwhile: Meanwhile
 ) -> None:
     """What these stand for is all that it has rights for: with the gate on and off."""
-    audit.judge(bed, *shipped.OPENSHIFT)
+    audit_log.judge(bed, *rbac.OPENSHIFT)
 
 
 def test_with_the_gate_on_again_what_was_left_behind_goes_on(
@@ -467,7 +467,7 @@ def test_with_the_gate_on_again_what_was_left_behind_goes_on(
 
 def machines(bed: Bed, name: str) -> list[str]:
     found = bed.api.items(MachineApi.machines(), labelSelector=f"{model.SET_LABEL}={name}")
-    return [each["metadata"]["name"] for each in found]
+    return [item["metadata"]["name"] for item in found]
 
 
 def nodes_of_pods(bed: Bed, name: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 These tests break the control plane, so they have one of their own. The autoscaler reaches it by two ways, as it would
 reach a management and a workload cluster, and either can be shut. After an outage the control plane's own controllers
-take half a minute to find their server again, so these are not among the tests of `make test`: `make outages`.
+take half a minute to find their server again, so these are not among the tests of `make test`:
+`make long KIND=outages`.
 
 Where a test fails, what Cluster API made and took away is shown beside the autoscaler's log: it cordons nodes, too.
 """
@@ -20,15 +21,15 @@ import pytest
 from testbed import clusterapi, fixtures, sharing
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.e2e import rights
-from tests.e2e.breakable import Breakable
+from tests.e2e import rbac
+from tests.e2e.autoscaler_process import Live, write_kubeconfig
 from tests.e2e.gateway import Call
-from tests.e2e.groups import TO_BE_DELETED, Group, taints
-from tests.e2e.live import Live, write_kubeconfig
-from tests.e2e.scene import Scene
-from tests.e2e.test_leading import FLAGS, LEASE
+from tests.e2e.node_groups import TO_BE_DELETED, Group, taints
+from tests.e2e.outage_gateway import Breakable
+from tests.e2e.scale_scenario import Scene
+from tests.e2e.test_leader_election import FLAGS, LEASE
 
-pytestmark = pytest.mark.skipif("WINDLASS_OUTAGES" not in os.environ, reason="takes minutes: run `make outages`")
+pytestmark = pytest.mark.skipif("WINDLASS_OUTAGES" not in os.environ, reason="takes minutes: `make long KIND=outages`")
 
 API_SERVER = "kube-apiserver"
 PATIENCE_S = 480.0
@@ -49,12 +50,12 @@ class Stage:
 
     def live(self, name: str, workload: Breakable | None = None, management: Breakable | None = None) -> Live:
         """An autoscaler, not started yet."""
-        user = self.bed.site.kubeconfig(rights.USER)
+        user = self.bed.site.kubeconfig(rbac.USER)
         ways = {"workload": workload or self.workload, "management": management or self.management}
         paths = [write_kubeconfig(self.directory / f"{name}-{way}", user, ways[way].port) for way in ways]
-        found = Live(paths[0], self.directory / f"{name}.log")
-        found.flags = (*found.flags, f"--cloud-config={paths[1]}")
-        return found
+        live = Live(paths[0], self.directory / f"{name}.log")
+        live.flags = (*live.flags, f"--cloud-config={paths[1]}")
+        return live
 
     def scene(self, name: str, live: Live) -> Scene:
         return Scene(self.bed, live, self.workload, name)
@@ -74,7 +75,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         pytest.skip(reason)
     with sharing.alone(Choice(scheduler=True, kwok=True, capi=True, capi_rate_limiting=True)) as bed:
         clusterapi.add_cluster(bed.api, bed.kubeconfig)
-        rights.grant(bed.api)
+        rbac.grant(bed.api)
         server, ca = bed.site.server, str(bed.site.files.ca)
         with Breakable(server, ca) as workload, Breakable(server, ca) as management:
             yield Stage(bed, workload, management, tmp_path_factory.mktemp("outages"))
@@ -172,7 +173,7 @@ def _be_away(scene: Scene, stage: Stage, way: Breakable, group: Group, pods: str
 
 
 def _count_given_up(scene: Scene) -> int:
-    return scene.live.log.read_text(errors="replace").count("nothing is decided on what may be over")
+    return scene.live.log.read_text(errors="replace").count("cannot decide on stale state")
 
 
 def test_a_leader_that_stood_still_past_its_lease_changes_nothing_any_more(stage: Stage) -> None:

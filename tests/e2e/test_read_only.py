@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests import read_only
-from tests.e2e.live import Live
-from tests.e2e.scene import Scene
+from tests.e2e.autoscaler_process import Live
+from tests.e2e.scale_scenario import Scene
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.e2e.groups import MARK, TO_BE_DELETED, Group
-from tests.e2e.scene import Scene
+from tests.e2e.node_groups import MARK, TO_BE_DELETED, Group
+from tests.e2e.scale_scenario import Scene
 
 MEMORY = "/api/v1/namespaces/kube-system/configmaps/windlass-memory"
 

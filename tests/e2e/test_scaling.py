@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.scene import Scene
+from tests.e2e.scale_scenario import Scene
 
 ZONE = "topology.kubernetes.io/zone"
 

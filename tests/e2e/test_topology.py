@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.e2e.groups import CAPI, Group
-from tests.e2e.scene import Scene
+from tests.e2e.node_groups import CAPI, Group
+from tests.e2e.scale_scenario import Scene
 
 APPLY = "application/apply-patch+yaml"
 MANAGER = "capi-topology"
@@ -36,7 +36,7 @@ def test_a_group_that_a_topology_owns_is_named_and_grows_once_the_topology_gives
     scene.wait_running(2)
     scene.wait(
         "the pod is told",
-        lambda: [one["message"] for one in scene.events("NotTriggerScaleUp", scene.name)],
+        lambda: [item["message"] for item in scene.events("NotTriggerScaleUp", scene.name)],
         lambda told: any("1 replicas set in the Cluster topology" in message for message in told),
     )
     told = scene.wait(

@@ -4,8 +4,8 @@ from concurrent import futures
 
 from testbed import objects
 from tests.e2e.gateway import Call
-from tests.e2e.groups import LABEL
-from tests.e2e.scene import Scene
+from tests.e2e.node_groups import LABEL
+from tests.e2e.scale_scenario import Scene
 
 GROUPS = 200
 

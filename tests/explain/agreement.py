@@ -6,7 +6,7 @@ What the loop decided is read from the decision alone: its plan, its story and w
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tests.engine.decide import builders
+from tests.engine.loop import builders
 from windlass.engine.model import plan, scale_up_status
 from windlass.engine.scale_up import options
 from windlass.explain import cluster, explain_context, nodes, pods
@@ -34,16 +34,18 @@ def find_disagreements(at: explain_context.ExplainContext, counts: Counter[str])
         for problem in _check_pod(at, row, account):
             yield f"pod {account.key} {account.state}: {problem}"
     counted = cluster.explain_cluster(at)
-    told = sorted(state for one in counted.waiting for state in [one.state] * one.count)
-    if told != sorted(states.values()):
-        yield f"status counts {told}, explain {sorted(states.values())}"
+    pod_states = sorted(
+        state for pending_pods in counted.waiting for state in [pending_pods.state] * pending_pods.count
+    )
+    if pod_states != sorted(states.values()):
+        yield f"status counts {pod_states}, explain {sorted(states.values())}"
     found = dict[str, int]()
     for node in at.observation.nodes:
-        one = nodes.explain_node(at, node.name)
-        found[one.state] = found.get(one.state, 0) + 1
-        counts[one.state] += 1
-        for problem in _check_node(at, one):
-            yield f"node {one.name} {one.state}: {problem}"
+        node_explanation = nodes.explain_node(at, node.name)
+        found[node_explanation.state] = found.get(node_explanation.state, 0) + 1
+        counts[node_explanation.state] += 1
+        for problem in _check_node(at, node_explanation):
+            yield f"node {node_explanation.name} {node_explanation.state}: {problem}"
     if found != dict(counted.node_states):
         yield f"status counts nodes as {counted.node_states}, explain as {found}"
 
@@ -54,11 +56,13 @@ def find_disagreements(at: explain_context.ExplainContext, counts: Counter[str])
 def _check_pod(at: explain_context.ExplainContext, row: int, account: PodExplanation) -> Iterator[str]:
     story = at.decision.story
     rounds = [
-        one for one in story.scale_ups if one.choice is not None or one.remaining or one.considered or one.skipped
+        proposal
+        for proposal in story.scale_ups
+        if proposal.choice is not None or proposal.remaining or proposal.considered or proposal.skipped
     ]
     helping = next((one for one in rounds if row in one.helped and one.increases), None)
     if (account.state is PodState.HELPED) != (helping is not None):
-        yield f"helped by {helping and [one.group.id for one in helping.increases]}"
+        yield f"helped by {helping and [increase.group.id for increase in helping.increases]}"
     if helping is not None and account.state is PodState.HELPED:
         yield from _check_helped(at, helping, account)
     ended = story.repairs.stop is not None  # then what is remembered is older
@@ -99,16 +103,18 @@ def _check_helped(
         yield f"the loop chose {helping.choice.winner.group}"
     if any(ordered.get(group, 0) < size for group, (_, size) in account.choice.sizes.items()):
         yield f"is told {account.choice.sizes}, ordered is {ordered}"
-    chosen = next(one for one in account.groups if one.group == account.group)
+    chosen = next(group_verdict for group_verdict in account.groups if group_verdict.group == account.group)
     if not chosen.helps:
         yield f"the group that grows for it is said not to help: {chosen}"
 
 
 def _check_reasons(
-    proposal: scale_up_status.ScaleUpProposal, alike: scale_up_status.PodEquivalenceGroup, told: Sequence[GroupVerdict]
+    proposal: scale_up_status.ScaleUpProposal,
+    alike: scale_up_status.PodEquivalenceGroup,
+    group_verdicts: Sequence[GroupVerdict],
 ) -> Iterator[str]:
     """The same groups refuse for the same reasons."""
-    by_group = {one.group: one for one in told}
+    by_group = {group_verdict.group: group_verdict for group_verdict in group_verdicts}
     for group, said in alike.rejected.items():
         verdict = by_group[group]
         if said[0] in AFTERWARDS:
@@ -120,8 +126,8 @@ def _check_reasons(
         if not by_group[group].fits:
             yield f"{group} accepts it, told is {by_group[group].obstacles}"
     for group, reasons in proposal.skipped.items():
-        holds = [one.reason for one in by_group[group].holds]
-        missing = [one for one in reasons if one not in holds]
+        holds = [scale_up_blocker.reason for scale_up_blocker in by_group[group].holds]
+        missing = [item for item in reasons if item not in holds]
         if missing and not (scale_up_status.SkipReason.NOT_READY in reasons and by_group[group].holds):
             yield f"{group} was skipped: {reasons}, told is {holds}"
 
@@ -129,26 +135,32 @@ def _check_reasons(
 # ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_node(at: explain_context.ExplainContext, told: nodes.NodeExplanation) -> Iterator[str]:
+def _check_node(at: explain_context.ExplainContext, node_explanation: nodes.NodeExplanation) -> Iterator[str]:
     story, since = at.decision.story.scale_down, at.decision.memory.durable.scale_down.since
-    going = {one.node for one in at.decision.plan if isinstance(one, plan.Drain)}
-    leaving = told.name in at.memory.durable.drains
-    if (told.state is NodeState.LEAVING) != leaving:
+    going = {instruction.node for instruction in at.decision.plan if isinstance(instruction, plan.Drain)}
+    leaving = node_explanation.name in at.memory.durable.drains
+    if (node_explanation.state is NodeState.LEAVING) != leaving:
         yield f"on its way out: {leaving}"
-    if (told.state is NodeState.GOING) != (told.name in going):
-        yield f"going: {told.name in going}"
-    if leaving or told.name in going or at.decision.story.repairs.stop is not None:
+    if (node_explanation.state is NodeState.GOING) != (node_explanation.name in going):
+        yield f"going: {node_explanation.name in going}"
+    if leaving or node_explanation.name in going or at.decision.story.repairs.stop is not None:
         return
-    kept = {one.node_name: one for one in story.look.kept} if story.look else {}
-    removable = {one.node_name for one in story.look.trials.removals} if story.look else set()
-    if (told.state is NodeState.NEEDED) != (told.name in kept):
-        yield f"kept: {kept.get(told.name)}"
-    if told.name in kept and told.reason != kept[told.name].reason:
-        yield f"kept for {kept[told.name].reason}, told is {told.reason}"
-    if (told.state is NodeState.UNNEEDED) != (told.name in removable):
-        yield f"removable: {told.name in removable}"
-    if told.state is NodeState.UNNEEDED and told.since_s != since[told.name]:
-        yield f"unneeded since {since[told.name]}, told is {told.since_s}"
-    late = {one.node_name: one for one in story.choice.kept} if story.choice else {}
-    if told.state is NodeState.UNNEEDED and told.name in late and told.reason != late[told.name].reason:
-        yield f"stays for {late[told.name].reason}, told is {told.reason}"
+    kept = {unremovable.node_name: unremovable for unremovable in story.look.kept} if story.look else {}
+    removable = {removal.node_name for removal in story.look.trials.removals} if story.look else set()
+    if (node_explanation.state is NodeState.NEEDED) != (node_explanation.name in kept):
+        yield f"kept: {kept.get(node_explanation.name)}"
+    if node_explanation.name in kept and node_explanation.reason != kept[node_explanation.name].reason:
+        yield f"kept for {kept[node_explanation.name].reason}, told is {node_explanation.reason}"
+    if (node_explanation.state is NodeState.UNNEEDED) != (node_explanation.name in removable):
+        yield f"removable: {node_explanation.name in removable}"
+    if node_explanation.state is NodeState.UNNEEDED and node_explanation.since_s != since[node_explanation.name]:
+        yield f"unneeded since {since[node_explanation.name]}, told is {node_explanation.since_s}"
+    late = (
+        {unremovable_node.node_name: unremovable_node for unremovable_node in story.choice.kept} if story.choice else {}
+    )
+    if (
+        node_explanation.state is NodeState.UNNEEDED
+        and node_explanation.name in late
+        and node_explanation.reason != late[node_explanation.name].reason
+    ):
+        yield f"stays for {late[node_explanation.name].reason}, told is {node_explanation.reason}"

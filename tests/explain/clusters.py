@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.engine.decide import builders
-from tests.engine.decide.builders import LONG_AGO_S, NOW_S
-from tests.engine.drain import builders as drains
+from tests.engine.drainability import builders
+from tests.engine.loop import builders as loop_builders
+from tests.engine.loop.builders import LONG_AGO_S, NOW_S
 from windlass.engine import taints
 from windlass.engine.capacity_apis import provisioning_conditions
 from windlass.engine.capacity_apis.buffer_pods import FAKE_POD_ANNOTATION
@@ -68,28 +68,32 @@ class Cluster:
 
     def look(self) -> explain_context.ExplainContext:
         """What the next loop decides, refusals of the provider included."""
-        seen = self.observe()
-        at = explain_context.evaluate(seen, self.memory, self.settings, self.now_s)
-        ordered = {one.group for one in at.decision.plan if isinstance(one, plan.Resize)}
+        observation = self.observe()
+        at = explain_context.evaluate(observation, self.memory, self.settings, self.now_s)
+        ordered = {instruction.group for instruction in at.decision.plan if isinstance(instruction, plan.Resize)}
         refused = {group: node_groups.InstanceError("Other", "Refused", "no") for group in ordered & self.refusing}
         if not refused:
             return at
-        return explain_context.evaluate(replace(seen, refused=refused), self.memory, self.settings, self.now_s)
+        return explain_context.evaluate(replace(observation, refused=refused), self.memory, self.settings, self.now_s)
 
     def carry_out(self, decision: Decision, after_s: float) -> None:
         """Do what was decided; the nodes that were asked for do not come yet."""
-        for one in decision.plan:
-            match one:
+        for instruction in decision.plan:
+            match instruction:
                 case plan.Resize():
-                    self.groups[one.group] = replace(self.groups[one.group], target_size=one.to_size)
+                    self.groups[instruction.group] = replace(
+                        self.groups[instruction.group], target_size=instruction.to_size
+                    )
                 case plan.Drain():
-                    node = self.nodes[one.node]
+                    node = self.nodes[instruction.node]
                     marked = (*node.taints, taints.make_to_be_deleted(self.now_s))
-                    self.nodes[one.node] = replace(node, taints=marked)
+                    self.nodes[instruction.node] = replace(node, taints=marked)
                 case plan.SetConditions():
-                    self.requests[one.name] = replace(self.requests[one.name], conditions=one.conditions)
+                    self.requests[instruction.name] = replace(
+                        self.requests[instruction.name], conditions=instruction.conditions
+                    )
                 case plan.DeleteRequest():
-                    del self.requests[one.name]
+                    del self.requests[instruction.name]
         self.memory = decision.memory
         self.now_s += after_s
 
@@ -113,25 +117,25 @@ def make(draw: random.Random) -> Cluster:
     for index in range(draw.choice((1, 2, 2, 3))):
         group, members = _group(draw, f"g{index}")
         groups[group.id] = group
-        nodes |= {one.name: one for one in members}
+        nodes |= {node.name: node for node in members}
     pods = [*_running(draw, list(nodes.values())), *_pending(draw)]
     stored = _store(draw, pods, list(nodes.values()))
-    wanted = {one: draw.randint(0, 6) for one in APPS if draw.random() < 0.4}
+    wanted = {item: draw.randint(0, 6) for item in APPS if draw.random() < 0.4}
     cluster = Cluster(
         groups,
         nodes,
         pods,
         stored,
         _settings(draw),
-        {one.name: one for one in _requests(draw)},
+        {request.name: request for request in _requests(draw)},
         tuple(_spares(draw)),
         {
             ("ReplicaSet", "default", app): facts.Controller("ReplicaSet", "default", app, f"uid-{app}", count)
             for app, count in {**dict.fromkeys(APPS, 1), **wanted}.items()
         },
         (Quota("quota", {"cpu": draw.choice((4, 8, 12))}),) if draw.random() < 0.2 else (),
-        tuple(builders.budget(draw.randint(0, 2), f"budget-{app}", app) for app in APPS if draw.random() < 0.3),
-        frozenset(one for one in groups if draw.random() < 0.1),
+        tuple(loop_builders.budget(draw.randint(0, 2), f"budget-{app}", app) for app in APPS if draw.random() < 0.3),
+        frozenset(entry for entry in groups if draw.random() < 0.1),
         LoopMemory(),
         NOW_S,
     )
@@ -150,56 +154,61 @@ def _add_drain_rules(draw: random.Random, cluster: Cluster) -> None:
             "capi", name, draw.choice(list(facts.DrainBehavior)), draw.randint(-1, 1), pods=pods
         )
         for name, pods in (
-            ("a", (node_groups.DrainedPodSelector(drains.labelled(app=draw.choice(APPS))),)),
+            ("a", (node_groups.DrainedPodSelector(builders.labelled(app=draw.choice(APPS))),)),
             ("b", ()),
         )
         if draw.random() < 0.6
     )
-    keys = tuple(one.key for one in cluster.drain_rules)
+    keys = tuple(machine_drain_rule.key for machine_drain_rule in cluster.drain_rules)
     for id, group in cluster.groups.items():
         why = "not readable" if draw.random() < 0.1 else ""
-        named = [replace(one, machine_drain_rules=keys, unreadable_drain_rules=why) for one in group.instances]
+        named = [
+            replace(instance, machine_drain_rules=keys, unreadable_drain_rules=why) for instance in group.instances
+        ]
         if draw.random() < 0.6:
             cluster.groups[id] = replace(group, instances=tuple(named))
 
 
 def _label_pods(draw: random.Random, cluster: Cluster) -> None:
     cluster.pods = [
-        replace(one, drain_behavior=draw.choice(list(facts.DrainBehavior))) if draw.random() < 0.1 else one
-        for one in cluster.pods
+        replace(pod, drain_behavior=draw.choice(list(facts.DrainBehavior))) if draw.random() < 0.1 else pod
+        for pod in cluster.pods
     ]
 
 
 def _add_unhealthy_pods(draw: random.Random, cluster: Cluster) -> None:
     cluster.pods = [
-        replace(one, health=draw.choice(list(facts.PodHealth))) if one.node_name and draw.random() < 0.2 else one
-        for one in cluster.pods
+        replace(pod, health=draw.choice(list(facts.PodHealth))) if pod.node_name and draw.random() < 0.2 else pod
+        for pod in cluster.pods
     ]
-    cluster.budgets = tuple(replace(one, allows_unhealthy=draw.random() < 0.5) for one in cluster.budgets)
+    cluster.budgets = tuple(
+        replace(pod_disruption_budget, allows_unhealthy=draw.random() < 0.5)
+        for pod_disruption_budget in cluster.budgets
+    )
 
 
 def _group(draw: random.Random, id: str) -> tuple[node_groups.NodeGroup, list[facts.Node]]:
     cpu, zone, has_gpus = draw.choice((1000, 2000, 4000)), draw.choice(ZONES), draw.random() < 0.3
     labels = {facts.ZONE: zone} | ({well_known.CLUSTER_API_GPU_LABEL: "a100"} if has_gpus else {})
     tainted = (TAINT,) if draw.random() < 0.2 else ()
-    has = builders.resources(cpu, 1000, pods=draw.choice((3, 100)), **({GPU: 2} if has_gpus else {}))
+    has = loop_builders.resources(cpu, 1000, pods=draw.choice((3, 100)), **({GPU: 2} if has_gpus else {}))
     members = []
     for index in range(draw.randint(0, 3)):
-        ready = builders.READY if draw.random() < 0.9 else builders.NOT_READY
-        there = tuple(one for one in has if one[0] != GPU) if draw.random() < 0.2 else has
+        ready = loop_builders.READY if draw.random() < 0.9 else loop_builders.NOT_READY
+        there = tuple(item for item in has if item[0] != GPU) if draw.random() < 0.2 else has
         starting = (STARTING,) if draw.random() < 0.1 else ()
         members.append(
-            builders.node(
+            loop_builders.node(
                 f"{id}-{index}", cpu, labels=labels, allocatable=there, capacity=has, conditions=ready,
                 taints=(*tainted, *starting), created_s=draw.choice((LONG_AGO_S, LONG_AGO_S, NOW_S - 100.0)),
             )
         )  # fmt: skip
     stuck = [node_groups.Instance(f"id://{id}-stuck", "Creating")] if draw.random() < 0.15 else []
     target = len(members) + len(stuck) + draw.choice((0, 0, 0, 1))
-    template = builders.node(
+    template = loop_builders.node(
         f"{id}-template", cpu, labels=labels, allocatable=has, capacity=has, provider_id="", taints=tainted
     )
-    group = builders.group(
+    group = loop_builders.group(
         id, members, draw.randint(0, 2), max(target, 1) + draw.randint(0, 4), target, template, stuck,
         zero_or_max=draw.random() < 0.1,
     )  # fmt: skip
@@ -240,9 +249,9 @@ def _finish(pod: facts.Pod, gpu_count: int, claims: int) -> facts.Pod:
     return replace(pod, spec=spec, digest=f"{pod.digest} {gpu_count} {volumes}")
 
 
-def _running(draw: random.Random, found: list[facts.Node]) -> Iterator[facts.Pod]:
+def _running(draw: random.Random, nodes: list[facts.Node]) -> Iterator[facts.Pod]:
     number = 0
-    for host in found:
+    for host in nodes:
         has = dict(host.allocatable)
         left, gpus_left = has[facts.CPU], has.get(GPU, 0)
         for _ in range(draw.randint(0, 3)):
@@ -253,10 +262,10 @@ def _running(draw: random.Random, found: list[facts.Node]) -> Iterator[facts.Pod
             left, gpus_left = left - cpu, gpus_left - gpu_count
             match draw.choice((*[""] * 9, "daemon", "stays")):
                 case "daemon":
-                    fields["owner"] = builders.AGENT
+                    fields["owner"] = loop_builders.AGENT
                 case "stays":
                     fields["annotations"] = {well_known.SAFE_TO_EVICT_ANNOTATION: "false"}
-            yield _finish(builders.running(f"run-{number}", host.name, cpu, **fields), gpu_count, claims)
+            yield _finish(loop_builders.running(f"run-{number}", host.name, cpu, **fields), gpu_count, claims)
             number += 1
 
 
@@ -280,11 +289,11 @@ def _pending(draw: random.Random) -> Iterator[facts.Pod]:
             case "nominated":
                 fields |= {"nominated_node": draw.choice(("g0-0", "g1-0"))}
             case "daemon":
-                fields |= {"owner": builders.AGENT}
+                fields |= {"owner": loop_builders.AGENT}
             case "slow":
                 fields |= {"scale_up_delay_s": 3600.0}
         for _ in range(draw.choice((1, 1, 2, 4))):
-            yield _finish(builders.pending(f"wait-{number}", cpu, age_s=age_s, **fields), gpu_count, claims)
+            yield _finish(loop_builders.pending(f"wait-{number}", cpu, age_s=age_s, **fields), gpu_count, claims)
             number += 1
 
 
@@ -321,7 +330,7 @@ def _requests(draw: random.Random) -> Iterator[ProvisioningRequest]:
     for index in range(draw.choice((0, 1, 1, 2))):
         name, cpu = f"r{index}", draw.choice((300, 900, 3000))
         owner = facts.Owner("autoscaling.x-k8s.io/v1", "ProvisioningRequest", name, f"uid-{name}")
-        spec = facts.PodSpec(requests=builders.resources(cpu))
+        spec = facts.PodSpec(requests=loop_builders.resources(cpu))
         pod = facts.Pod(
             "default",
             name,
@@ -341,8 +350,8 @@ def _requests(draw: random.Random) -> Iterator[ProvisioningRequest]:
 def _spares(draw: random.Random) -> Iterator[BufferPods]:
     for index in range(draw.choice((0, 1, 1, 2))):
         cpu = draw.choice((200, 800, 1800))
-        like = builders.pending(f"buffer-{index}", cpu, annotations=dict([FAKE_POD_ANNOTATION]))
-        yield BufferPods(like, tuple(f"capacity-buffer-{index}-{one}" for one in range(draw.randint(1, 4))))
+        like = loop_builders.pending(f"buffer-{index}", cpu, annotations=dict([FAKE_POD_ANNOTATION]))
+        yield BufferPods(like, tuple(f"capacity-buffer-{index}-{item}" for item in range(draw.randint(1, 4))))
 
 
 FEATURES = (
@@ -353,7 +362,7 @@ FEATURES = (
 
 
 def _settings(draw: random.Random) -> Settings:
-    chosen = draw.choice(builders.BOTH)
+    settings = draw.choice(loop_builders.BOTH)
     changes: tuple[tuple[str, dict[str, Any]], ...] = (
         ("injection", {"pod_injection_limit": 3}),
         ("scale_up", {"max_nodes_per_scaleup": 1}),
@@ -370,10 +379,10 @@ def _settings(draw: random.Random) -> Settings:
         ("pods", {"new_pod_scale_up_delay_s": 30.0}),
     )
     for part, field in FEATURES:
-        chosen = builders.choose(chosen, part, **{field: draw.random() < 0.5})
+        settings = loop_builders.choose(settings, part, **{field: draw.random() < 0.5})
     for _ in range(draw.randint(0, 5)):
         part, fields = draw.choice(changes)
-        chosen = builders.choose(chosen, part, **fields)
+        settings = loop_builders.choose(settings, part, **fields)
     if draw.random() < 0.4:
-        chosen = builders.at_once(chosen)
-    return replace(chosen, seed=draw.randint(0, 3))
+        settings = loop_builders.at_once(settings)
+    return replace(settings, seed=draw.randint(0, 3))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.engine.decide import builders
+from tests.engine.loop import builders
 from windlass.engine import loop, loop_memory
 from windlass.engine.model import durable_memory, facts, node_groups, well_known
 from windlass.engine.model.cluster_health import Backoff, HealthMemory
@@ -115,11 +115,11 @@ def settings() -> Settings:
 
 def take(later_s: float = 240.0) -> explain_context.ExplainContext:
     """The loop some minutes after nodes were first found unneeded."""
-    seen, chosen = observe(), settings()
-    quiet = replace(seen)
+    observation, chosen = observe(), settings()
+    quiet = replace(observation)
     first = loop.decide(quiet, remember(), chosen, NOW_S - later_s)
     durable = replace(remember().durable, scale_down=first.memory.durable.scale_down)
-    return explain_context.evaluate(seen, loop_memory.LoopMemory(durable, first.memory.volatile), chosen, NOW_S)
+    return explain_context.evaluate(observation, loop_memory.LoopMemory(durable, first.memory.volatile), chosen, NOW_S)
 
 
 def samples() -> Iterator[tuple[str, list[str]]]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.explain import agreement, clusters
 from windlass.engine.loop import scale_up_context
-from windlass.engine.scale_up.orchestrator import ScaleUpContext
+from windlass.engine.loop_state import ScaleUpContext
 from windlass.explain import explain_context
 
 EXAMPLES = 24
@@ -20,7 +20,7 @@ NOTICED = (8, 9, 11, 17)
 
 
 def find(number: int) -> list[str]:
-    return [one for at in clusters.lives(number) for one in agreement.find_disagreements(at, Counter())]
+    return [item for at in clusters.lives(number) for item in agreement.find_disagreements(at, Counter())]
 
 
 @pytest.mark.parametrize("number", [*range(EXAMPLES), *FOUND])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.install import built
+from tests.install import distributions as install_distributions
 from tests.install.containerfile import ROOT
 
 
@@ -25,7 +25,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def distributions(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheel and the sdist."""
-    wheel, sdist = built.build(tree, tmp_path_factory.mktemp("distributions"), "wheel", "sdist")
+    wheel, sdist = install_distributions.build(tree, tmp_path_factory.mktemp("distributions"), "wheel", "sdist")
     return wheel, sdist
 
 
@@ -34,5 +34,5 @@ def installed(distributions: tuple[Path, Path]) -> Iterator[Path]:
     """Where the wheel is installed as in the image. Others may read it, which they may not in pytest's directories."""
     place = Path(tempfile.mkdtemp(prefix="windlass-image-"))
     place.chmod(0o755)
-    yield built.install(place, distributions[0])
+    yield install_distributions.install(place, distributions[0])
     shutil.rmtree(place)

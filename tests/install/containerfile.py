@@ -72,6 +72,6 @@ def _is_ignored(path: PurePosixPath, lines: list[str]) -> bool:
     for line in lines:
         pattern = line.removeprefix("!")
         anywhere = pattern.removeprefix("**/") if pattern.startswith("**/") else ""
-        if pattern == "*" or any(each.name == anywhere or str(each) == pattern for each in upward):
+        if pattern == "*" or any(item.name == anywhere or str(item) == pattern for item in upward):
             ignored = not line.startswith("!")
     return ignored

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.install.rendering import CHART, VALUES, chart, of_kind
+from tests.install.rendered_manifests import CHART, VALUES, chart, of_kind
 from windlass.cel import compiler
 
 POLICY, BINDING = yaml.safe_load_all((CHART.parents[1] / "admission" / "node-group-annotations.yaml").read_text())
@@ -25,9 +25,9 @@ def refusals(annotations: dict[str, str], before: dict[str, str] | None = None) 
     for variable in POLICY["spec"]["variables"]:
         known["variables"][variable["name"]] = compiler.compile(variable["expression"], NAMES).evaluate(known)
     return [
-        one["message"]
-        for one in POLICY["spec"]["validations"]
-        if compiler.compile(one["expression"], NAMES).evaluate(known) is not True
+        item["message"]
+        for item in POLICY["spec"]["validations"]
+        if compiler.compile(item["expression"], NAMES).evaluate(known) is not True
     ]
 
 

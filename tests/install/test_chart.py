@@ -7,22 +7,33 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.install import rendering
-from tests.install.rendering import CHART, NAMESPACE, OPENSHIFT, VALUES, chart, of_kind, path_of, read, rules, shipped
+from tests.install import rendered_manifests
+from tests.install.rendered_manifests import (
+    CHART,
+    NAMESPACE,
+    OPENSHIFT,
+    VALUES,
+    chart,
+    of_kind,
+    path_of,
+    read,
+    rules,
+    shipped,
+)
 
 CHOICES = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
 
 
 def test_it_is_well_formed() -> None:
-    answer = rendering.helm("lint", "--strict", str(CHART))
+    answer = rendered_manifests.helm("lint", "--strict", str(CHART))
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
 @CHOICES
 def test_every_process_understands_its_words_and_is_confined(values: tuple[str, ...]) -> None:
     objects = chart(values)
-    for container in rendering.containers(objects):
-        rendering.accept(container)
+    for container in rendered_manifests.containers(objects):
+        rendered_manifests.accept(container)
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -45,9 +56,9 @@ def test_what_goes_with_a_process_selects_its_pods_and_nobody_runs_without_an_ac
         name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
         labels = deployment["spec"]["template"]["metadata"]["labels"]
         assert (namespace, deployment["spec"]["template"]["spec"]["serviceAccountName"]) in accounts
-        (service,) = [each for each in of_kind(objects, "Service") if each["metadata"]["name"] == name]
+        (service,) = [item for item in of_kind(objects, "Service") if item["metadata"]["name"] == name]
         assert service["spec"]["selector"].items() <= labels.items()
-        (policy,) = [each for each in of_kind(objects, "NetworkPolicy") if each["metadata"]["name"] == name]
+        (policy,) = [entry for entry in of_kind(objects, "NetworkPolicy") if entry["metadata"]["name"] == name]
         assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
 
 
@@ -118,7 +129,7 @@ def test_a_release_of_another_name_does_not_touch_the_first() -> None:
 
 
 def test_flags_are_spelled_as_they_are_read() -> None:
-    (container,) = rendering.containers(chart(VALUES["everything for the autoscaler"]))
+    (container,) = rendered_manifests.containers(chart(VALUES["everything for the autoscaler"]))
     assert {"--max-nodes-total=1000000", "--expander=priority"} <= set(container["args"])
     assert [word for word in container["args"] if "balancing" in word] == [
         "--balancing-ignore-label=zone",
@@ -126,7 +137,7 @@ def test_flags_are_spelled_as_they_are_read() -> None:
     ]
     assert container["image"] == "windlass@sha256:" + 64 * "a"
     assert "--cloud-config=/etc/windlass/management/value" in container["args"]
-    (elsewhere,) = rendering.containers(chart(VALUES["pods elsewhere"]))
+    (elsewhere,) = rendered_manifests.containers(chart(VALUES["pods elsewhere"]))
     assert "--clusterapi-cloud-config-authoritative=true" in elsewhere["args"]
 
 
@@ -135,7 +146,7 @@ def test_alerts_and_dashboards_are_those_of_deploy() -> None:
     (rule,) = of_kind(objects, "PrometheusRule")
     assert rule["spec"] == yaml.safe_load(path_of("monitoring/alerts.yaml").read_text())["spec"]
     assert rule["metadata"]["namespace"] == NAMESPACE
-    (dashboards,) = [each for each in of_kind(objects, "ConfigMap") if "dashboards" in each["metadata"]["name"]]
+    (dashboards,) = [item for item in of_kind(objects, "ConfigMap") if "dashboards" in item["metadata"]["name"]]
     assert dashboards["data"] == {"windlass.json": path_of("monitoring/grafana/windlass.json").read_text()}
     assert dashboards["metadata"]["labels"]["grafana_dashboard"] == "1"
 
@@ -143,7 +154,7 @@ def test_alerts_and_dashboards_are_those_of_deploy() -> None:
 def test_definitions_are_those_that_what_is_chosen_needs() -> None:
     def kinds(choice: str) -> list[str]:
         return sorted(
-            each["spec"]["names"]["kind"] for each in of_kind(chart(VALUES[choice]), "CustomResourceDefinition")
+            item["spec"]["names"]["kind"] for item in of_kind(chart(VALUES[choice]), "CustomResourceDefinition")
         )
 
     assert kinds("the defaults") == []
@@ -160,8 +171,8 @@ def test_openshift_gets_its_policies_and_webhooks() -> None:
     objects = chart(VALUES["OpenShift"])
     policies = [body for path in sorted(path_of("policies").glob("*.yaml")) for body in read(path.read_text())]
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
-        wanted = {each["metadata"]["name"]: each["spec"] for each in of_kind(policies, kind)}
-        assert {each["metadata"]["name"]: each["spec"] for each in of_kind(objects, kind)} == wanted
+        wanted = {item["metadata"]["name"]: item["spec"] for item in of_kind(policies, kind)}
+        assert {entry["metadata"]["name"]: entry["spec"] for entry in of_kind(objects, kind)} == wanted
     (webhooks,) = of_kind(objects, "ValidatingWebhookConfiguration")
     assert len(webhooks["webhooks"]) == 2
     assert webhooks["metadata"]["annotations"] == {"service.beta.openshift.io/inject-cabundle": "true"}
@@ -185,7 +196,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("value", REFUSED)
 def test_what_cannot_be_meant_is_refused_with_its_place_and_what_is_accepted(value: str) -> None:
-    answer = rendering.helm("template", "windlass", str(CHART), "--set", value)
+    answer = rendered_manifests.helm("template", "windlass", str(CHART), "--set", value)
     assert answer.returncode != 0
     assert re.search(REFUSED[value], answer.stderr), answer.stderr
 
@@ -201,7 +212,7 @@ def test_every_value_is_documented_and_in_the_schema() -> None:
         below = (
             compare(found[key], told["properties"][key], f"{path}.{key}") for key in found if key in told["properties"]
         )
-        return differing + [one for each in below for one in each]
+        return differing + [entry for item in below for entry in item]
 
     incomplete = {".autoscaler.resources.claims", ".operator.resources.claims"}
     assert set(compare(values, schema, "")) <= incomplete
@@ -226,5 +237,5 @@ def test_of_a_kubeconfig_secret_the_process_sees_one_key_that_nobody_else_may_re
 @pytest.mark.parametrize("controllers", ["eks_anywhere", "machine_pool,lattice"])
 def test_one_namespace_is_for_machine_pools_alone(controllers: str) -> None:
     chosen = ("--set", f"operator.controllers={{{controllers}}}", "--set", "operator.namespace=pools")
-    made = rendering.helm("template", "windlass", str(CHART), *chosen)
+    made = rendered_manifests.helm("template", "windlass", str(CHART), *chosen)
     assert (made.returncode != 0, "operator.namespace: found" in made.stderr) == (True, True)

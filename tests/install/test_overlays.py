@@ -2,28 +2,28 @@
 
 import pytest
 
-from handbook import copies, source
-from tests.install import rendering
-from tests.install.rendering import OVERLAYS, VALUES, chart, of_kind, overlay, read, rules, shipped
+from tests.install import rendered_manifests
+from tests.install.rendered_manifests import OVERLAYS, VALUES, chart, of_kind, overlay, read, rules, shipped
+from tools import manifest_copies, source_analysis
 
 
 def test_what_is_copied_is_what_it_was_copied_from() -> None:
-    stale = [str(path.relative_to(source.ROOT)) for path in copies.find_stale()]
+    stale = [str(path.relative_to(source_analysis.ROOT)) for path in manifest_copies.find_stale()]
     assert stale == [], "run `make reference` and commit what it writes"
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_every_process_understands_its_words_and_is_confined(name: str) -> None:
     objects = read(overlay(f"overlays/{name}"))
-    found = list(rendering.containers(objects))
+    found = list(rendered_manifests.containers(objects))
     assert found
-    (expected,) = [each["securityContext"] for each in rendering.containers(chart(VALUES["the defaults"]))]
+    (expected,) = [item["securityContext"] for item in rendered_manifests.containers(chart(VALUES["the defaults"]))]
     for container in found:
-        rendering.accept(container)
+        rendered_manifests.accept(container)
         assert container["securityContext"] == expected
         assert container["image"] == "windlass:0.1.0"
     accounts = {
-        (each["metadata"]["namespace"], each["metadata"]["name"]) for each in of_kind(objects, "ServiceAccount")
+        (entry["metadata"]["namespace"], entry["metadata"]["name"]) for entry in of_kind(objects, "ServiceAccount")
     }
     for deployment in of_kind(objects, "Deployment"):
         spec = deployment["spec"]["template"]["spec"]
@@ -60,7 +60,7 @@ def test_rights_are_those_that_the_code_declares(name: str) -> None:
 def test_pods_are_those_of_the_chart(base: str, choice: str) -> None:
     (ours,) = of_kind(read(overlay(base)), "Deployment")
     name = ours["metadata"]["name"]
-    (theirs,) = [each for each in of_kind(chart(VALUES[choice]), "Deployment") if each["metadata"]["name"] == name]
-    pods = [each["spec"]["template"]["spec"] for each in (ours, theirs)]
+    (theirs,) = [item for item in of_kind(chart(VALUES[choice]), "Deployment") if item["metadata"]["name"] == name]
+    pods = [entry["spec"]["template"]["spec"] for entry in (ours, theirs)]
     del pods[1]["containers"][0]["imagePullPolicy"]  # kustomize leaves it to Kubernetes, which has the same default
     assert pods[0] == pods[1]

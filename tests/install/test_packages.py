@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.install import built
+from tests.install import distributions as install_distributions
 from tests.install.containerfile import ROOT
 
 pytestmark = pytest.mark.xdist_group("what is built")  # once, and not in every process
@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def test_the_same_tree_gives_the_same_bytes(tree: Path, distributions: tuple[Path, Path], tmp_path: Path) -> None:
     for path in (tree / "src").rglob("*.py"):
         path.touch()  # when a file was written is not what it says
-    again = built.build(tree, tmp_path, "wheel", "sdist")
+    again = install_distributions.build(tree, tmp_path, "wheel", "sdist")
     assert [path.name for path in again] == [path.name for path in distributions]
     for first, second in zip(distributions, again, strict=True):
         assert first.read_bytes() == second.read_bytes(), first.name
@@ -29,7 +29,7 @@ def test_the_sdist_gives_the_same_wheel(distributions: tuple[Path, Path], tmp_pa
     with tarfile.open(sdist) as packed:
         packed.extractall(tmp_path, filter="data")
     (unpacked,) = tmp_path.iterdir()
-    (again,) = built.build(unpacked, tmp_path / "dist", "wheel")
+    (again,) = install_distributions.build(unpacked, tmp_path / "dist", "wheel")
     assert again.read_bytes() == wheel.read_bytes()
 
 
@@ -50,19 +50,19 @@ def test_extras_are_declared_and_pinned_for_those_who_develop(extra: str) -> Non
 
 
 def test_it_installs_with_pip_and_runs(installed: Path, tmp_path: Path) -> None:
-    answer = built.run([str(installed / "bin" / "windlass"), "version"], tmp_path)
+    answer = install_distributions.run([str(installed / "bin" / "windlass"), "version"], tmp_path)
     assert (answer.returncode, answer.stderr) == (0, "")
     assert answer.stdout.split()[:2] == ["windlass", PROJECT["version"]]
-    told = built.run([str(installed / "bin" / "kubectl-windlass"), "--version"], tmp_path)
+    told = install_distributions.run([str(installed / "bin" / "kubectl-windlass"), "--version"], tmp_path)
     assert told.stdout == f"windlass {PROJECT['version']}\n"
 
 
 def test_what_is_installed_is_not_the_working_tree(installed: Path, tmp_path: Path) -> None:
     code = "import windlass; print(windlass.__file__)"
-    answer = built.run([str(installed / "bin" / "python"), "-c", code], tmp_path)
+    answer = install_distributions.run([str(installed / "bin" / "python"), "-c", code], tmp_path)
     assert answer.stdout.startswith(str(installed)), answer
 
 
 def test_stories_are_found_where_the_wheel_puts_them(installed: Path, tmp_path: Path) -> None:
-    answer = built.run([str(installed / "bin" / "windlass"), "simulate"], tmp_path)
+    answer = install_distributions.run([str(installed / "bin" / "windlass"), "simulate"], tmp_path)
     assert "zone-outage" in answer.stdout + answer.stderr

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kube.little_server import Bytes, answer, refusal
+from tests.kube.fake_api_server import Bytes, answer, refusal
 from windlass import clock
 from windlass.kube import auth, errors
 from windlass.kube.transport import Certificate, Request, Response

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.kube.little_server import Bytes, Server, answer, refusal
+from tests.kube.fake_api_server import Bytes, Server, answer, refusal
 from windlass import clock, klog
 from windlass.kube import client, errors, flow_control, request_builders, resources, transport
 from windlass.kube.request_builders import ListOptions
@@ -286,9 +286,9 @@ def test_a_list_is_the_sum_of_its_pages() -> None:
         for i in range(7):
             await server.put(f"n{i}")
         api = client.Client(server, virtual, client.ClientSettings(page_size=3))
-        found = await api.list(resources.CONFIG_MAPS)
-        assert [each.meta.name for each in found.items] == [f"n{i}" for i in range(7)]
-        assert found.resource_version == "17"
+        objects = await api.list(resources.CONFIG_MAPS)
+        assert [config_map.meta.name for config_map in objects.items] == [f"n{i}" for i in range(7)]
+        assert objects.resource_version == "17"
         raw = await api.list(resources.CONFIG_MAPS.untyped(), ListOptions())
         assert raw.items[0]["kind"] == "ConfigMap"
         assert len(server.requests) == 6
@@ -317,7 +317,7 @@ def test_a_malformed_object_in_a_list_is_named_and_the_rest_is_kept() -> None:
 
     found, _ = run(Script(answer(200, body)), lambda api: api.list(resources.NODES))
     assert [node.meta.name for node in found.items] == ["n", "last"]
-    assert [str(each) for each in found.malformed] == [
+    assert [str(item) for item in found.malformed] == [
         "Node odd: spec.taints: found 'none', expected array | null",
         "Node without a name: the object: found 5, expected object",
     ]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tests.kube.little_server import Bytes, answer, refusal
+from tests.kube.fake_api_server import Bytes, answer, refusal
 from windlass import clock
 from windlass.kube import client, discovery, errors, resources, transport
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tests.kube.little_server import answer, refusal
+from tests.kube.fake_api_server import answer, refusal
 from windlass import clock
 from windlass.kube import client, events, transport
 from windlass.kube.events import NORMAL, WARNING, InvolvedObject
@@ -182,8 +182,8 @@ def test_what_servers_have_let_go_of_is_forgotten() -> None:
 
 def test_an_event_that_happens_again_after_hours_is_a_new_one() -> None:
     correlator = events.EventCorrelator()
-    one = events.EventOccurrence(POD, NORMAL, "A", "m")
-    first, later = correlator.correlate(one, 0.0, 0.0), correlator.correlate(one, 7200.0, 7200.0)
+    event = events.EventOccurrence(POD, NORMAL, "A", "m")
+    first, later = correlator.correlate(event, 0.0, 0.0), correlator.correlate(event, 7200.0, 7200.0)
     assert first is not None
     assert later is not None
     assert not later.exists

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kube import little_server
-from tests.kube.little_server import Server, answer, refusal
+from tests.kube import fake_api_server
+from tests.kube.fake_api_server import Server, answer, refusal
 from windlass import clock, errors
 from windlass.kube import auth, client, informers, reflector, resources, store, transport
 from windlass.kube import errors as kube_errors
@@ -26,23 +26,25 @@ class Log:
         self.lines: list[tuple[str, str, str]] = []
         self.state: dict[str, ConfigMap] = {}
 
-    def added(self, found: ConfigMap) -> None:
-        assert found.meta.key not in self.state, "added twice"
-        self._note("added", found)
-        self.state[found.meta.key] = found
+    def added(self, config_map: ConfigMap) -> None:
+        assert config_map.meta.key not in self.state, "added twice"
+        self._note("added", config_map)
+        self.state[config_map.meta.key] = config_map
 
-    def modified(self, before: ConfigMap, found: ConfigMap) -> None:
-        assert self.state[found.meta.key] == before
-        assert int(found.meta.resource_version or 0) > int(before.meta.resource_version or 0), "went back, or doubled"
-        self._note("modified", found)
-        self.state[found.meta.key] = found
+    def modified(self, before: ConfigMap, config_map: ConfigMap) -> None:
+        assert self.state[config_map.meta.key] == before
+        assert int(config_map.meta.resource_version or 0) > int(before.meta.resource_version or 0), (
+            "went back, or doubled"
+        )
+        self._note("modified", config_map)
+        self.state[config_map.meta.key] = config_map
 
     def deleted(self, before: ConfigMap) -> None:
         assert self.state.pop(before.meta.key) == before
         self._note("deleted", before)
 
-    def _note(self, what: str, found: ConfigMap) -> None:
-        self.lines.append((what, found.meta.name or "", (found.data or {}).get("v", "")))
+    def _note(self, what: str, config_map: ConfigMap) -> None:
+        self.lines.append((what, config_map.meta.name or "", (config_map.data or {}).get("v", "")))
 
 
 @dataclasses.dataclass
@@ -58,7 +60,7 @@ class Scene:
     def check(self, besides: Collection[str] = ()) -> None:
         """Nothing is lost and nothing doubled; of those besides, which cannot be read, what was known may be left."""
         expected = {f"ns/{name}": found for name, found in self.server.objects.items()}
-        held = {found.meta.key: found for found in self.store if found.meta.name not in besides}
+        held = {config_map.meta.key: config_map for config_map in self.store if config_map.meta.name not in besides}
         assert held.keys() == expected.keys()
         for key, found in held.items():
             assert found.meta.resource_version == expected[key]["metadata"]["resourceVersion"]
@@ -151,7 +153,7 @@ def test_a_server_that_takes_a_streaming_list_for_a_plain_watch_is_found_out_by_
     def plain(request: transport.Request) -> transport.Response:
         event = b'{"type":"ADDED","object":{"metadata":{"namespace":"ns","name":"gone","uid":"u"}}}\n'
         mark = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"13"}}}\n'
-        return transport.Response(200, {}, little_server.Bytes(event + 3 * mark))
+        return transport.Response(200, {}, fake_api_server.Bytes(event + 3 * mark))
 
     async def scenario(scene: Scene) -> None:
         scene.server.faults.append(plain)
@@ -169,7 +171,7 @@ def test_bookmarks_before_the_end_of_a_streaming_list_are_passed_over() -> None:
         )
         end = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"13","annotations":'
         end += b'{"k8s.io/initial-events-end":"true"}}}}\n'
-        return transport.Response(200, {}, little_server.Bytes(mark + event + mark + end))
+        return transport.Response(200, {}, fake_api_server.Bytes(mark + event + mark + end))
 
     async def scenario(scene: Scene) -> None:
         scene.server.faults.append(early)
@@ -183,7 +185,7 @@ def test_bookmarks_before_the_end_of_a_streaming_list_are_passed_over() -> None:
 def test_a_watch_that_ends_at_once_again_and_again_is_trouble_until_it_brings_something() -> None:
     async def scenario(scene: Scene) -> None:
         await scene.informer.wait_synced()
-        empty = transport.Response(200, {}, little_server.Bytes(b""))
+        empty = transport.Response(200, {}, fake_api_server.Bytes(b""))
         scene.server.faults.extend([lambda request: empty] * 4)
         await scene.server.end_watches()
         troubles = []
@@ -192,7 +194,7 @@ def test_a_watch_that_ends_at_once_again_and_again_is_trouble_until_it_brings_so
             troubles.append(scene.informer.last_error)
         assert troubles[0] is None
         assert len({str(trouble) for trouble in troubles if trouble is not None}) == 1
-        assert "the server keeps ending the stream within 10 s" in str(troubles[-1])
+        assert "the server ends the stream repeatedly within 10 s" in str(troubles[-1])
         await scene.clock.sleep(60)
         await scene.server.put("d")
         await scene.clock.sleep(1)
@@ -498,7 +500,7 @@ def test_a_malformed_object_is_reported_by_name_and_the_rest_is_kept(streaming: 
         await scene.server.put("bad", data={"v": 7})
         await scene.informer.wait_synced()
         assert list(scene.informer.malformed) == ["ns/bad"]
-        assert sorted(found.meta.name or "" for found in scene.store) == ["a", "b", "c"]
+        assert sorted(config_map.meta.name or "" for config_map in scene.store) == ["a", "b", "c"]
         assert "ConfigMap ns/bad: data" in str(scene.informer.malformed["ns/bad"])
         await scene.server.put("a", data=3)
         await scene.clock.sleep(1)
@@ -541,10 +543,10 @@ def test_an_object_that_is_followed_as_json_and_has_no_usable_metadata_is_set_as
 
 def test_an_object_that_the_sink_refuses_is_set_aside_like_a_malformed_one() -> None:
     class Picky(store.Store[ConfigMap]):
-        def put(self, metadata: meta.ObjectMeta, found: ConfigMap) -> None:
-            if (found.data or {}).get("v") == "ugly":
+        def put(self, metadata: meta.ObjectMeta, config_map: ConfigMap) -> None:
+            if (config_map.data or {}).get("v") == "ugly":
                 raise errors.InvalidObject("ConfigMap", metadata.key, "data[v]", "ugly", "something nice")
-            super().put(metadata, found)
+            super().put(metadata, config_map)
 
     virtual = clock.VirtualClock()
 
@@ -584,7 +586,7 @@ def test_an_object_that_no_decoder_takes_costs_neither_the_page_nor_the_stream(s
         await scene.server.put("later", data={"v": LONE})
         await scene.server.put("b", data={"v": "1"})
         await scene.clock.sleep(1)
-        held = {found.meta.name: (found.data or {}).get("v") for found in scene.store}
+        held = {config_map.meta.name: (config_map.data or {}).get("v") for config_map in scene.store}
         half = "half a pair: \ufffd"
         assert held == {"a": "1", "b": "1", "c": "0", "deep": None, "deeper": None, "lone": half, "later": half}
         assert sorted(scene.informer.malformed) == ["ns/deep", "ns/deeper", "ns/later", "ns/lone"]
@@ -603,7 +605,7 @@ def test_a_line_that_is_no_json_costs_the_object_that_it_names() -> None:
 
     async def scenario(scene: Scene) -> None:
         await scene.informer.wait_synced()
-        scene.server.faults.append(lambda request: transport.Response(200, {}, little_server.Bytes(line)))
+        scene.server.faults.append(lambda request: transport.Response(200, {}, fake_api_server.Bytes(line)))
         await scene.server.end_watches()
         await scene.clock.sleep(1)
         assert list(scene.informer.malformed) == ["ns/a"]
@@ -621,13 +623,13 @@ def test_whatever_a_sink_raises_costs_one_change(
             super().begin()
             self._break("begin")
 
-        def put(self, metadata: meta.ObjectMeta, found: ConfigMap) -> None:
+        def put(self, metadata: meta.ObjectMeta, config_map: ConfigMap) -> None:
             if metadata.name == "odd":
                 self._break("put")
-            super().put(metadata, found)
+            super().put(metadata, config_map)
 
-        def set_aside(self, found: resources.Unreadable[ConfigMap]) -> None:
-            super().set_aside(found)
+        def set_aside(self, unreadable: resources.Unreadable[ConfigMap]) -> None:
+            super().set_aside(unreadable)
             self._break("set_aside")
 
         def remove(self, metadata: meta.ObjectMeta) -> None:
@@ -677,14 +679,14 @@ changes = st.one_of(
 )
 
 
-def fault(kind: str) -> little_server.Fault:
+def fault(kind: str) -> fake_api_server.Fault:
     def act(request: transport.Request) -> transport.Response:
         if kind == "reset":
             raise kube_errors.ConnectionLost(request.call, "reset")
         if kind == "refused":
             raise kube_errors.ConnectFailed(request.call, "refused")
         if kind == "garbage":
-            return transport.Response(200, {}, little_server.Bytes(b"<html>\n"))
+            return transport.Response(200, {}, fake_api_server.Bytes(b"<html>\n"))
         return refusal(int(kind), retry_after="3")
 
     return act
@@ -786,7 +788,7 @@ def test_a_line_that_is_no_json_has_the_watch_taken_up_at_once() -> None:
 def test_lines_that_are_no_json_again_and_again_are_asked_about_no_faster_than_a_failing_server() -> None:
     async def scenario(scene: Scene) -> None:
         await scene.informer.wait_synced()
-        nonsense = transport.Response(200, {}, little_server.Bytes(b"nonsense\n"))
+        nonsense = transport.Response(200, {}, fake_api_server.Bytes(b"nonsense\n"))
         scene.server.faults.extend([lambda request: nonsense] * 1000)
         await scene.clock.sleep(20.0)
         await scene.server.say_nonsense()
@@ -800,7 +802,7 @@ def test_lines_that_are_no_json_again_and_again_are_asked_about_no_faster_than_a
 def test_a_line_that_is_no_json_whenever_the_watch_is_taken_up_leads_to_a_list() -> None:
     async def scenario(scene: Scene) -> None:
         await scene.informer.wait_synced()
-        scene.server.faults.append(lambda request: transport.Response(200, {}, little_server.Bytes(b"nonsense\n")))
+        scene.server.faults.append(lambda request: transport.Response(200, {}, fake_api_server.Bytes(b"nonsense\n")))
         await scene.clock.sleep(20.0)
         await scene.server.say_nonsense()
         await scene.server.put("d", data={"v": "1"})
@@ -833,9 +835,9 @@ class _Slow(store.Store[ConfigMap]):
         super().__init__()
         self._time = time
 
-    def put(self, metadata: meta.ObjectMeta, found: ConfigMap) -> None:
+    def put(self, metadata: meta.ObjectMeta, config_map: ConfigMap) -> None:
         self._time.worked_s += 0.01
-        super().put(metadata, found)
+        super().put(metadata, config_map)
 
 
 class _Ticking(clock.VirtualClock):
@@ -856,7 +858,7 @@ def test_others_run_while_a_thousand_objects_come_that_take_long(streaming: bool
         api = client.Client(server, time, rng=random.Random(0))
         settings = reflector.ReflectorSettings(page_size=25)
         informed = [informers.Informer(api, resources.CONFIG_MAPS, _Slow(time), settings=settings) for _ in range(3)]
-        tasks = [asyncio.create_task(one.run()) for one in informed]
+        tasks = [asyncio.create_task(informer.run()) for informer in informed]
         longest_s, before_s = 0.0, time.worked_s
         while not all(one.synced for one in informed):
             await asyncio.sleep(0)
@@ -882,6 +884,7 @@ def test_an_object_that_stays_unreadable_is_logged_once_until_it_says_something_
             await scene.clock.sleep(1.0)
 
     play(scenario)
-    assert [one.getMessage() for one in caplog.records if "set aside" in one.getMessage()] == [
-        f"set aside: ConfigMap ns/odd: data: found {found}, expected object | null" for found in (5, "'text'")
+    assert [item.getMessage() for item in caplog.records if "set aside" in item.getMessage()] == [
+        f"set aside invalid object: error=ConfigMap ns/odd: data: found {found}, expected object | null"
+        for found in (5, "'text'")
     ]

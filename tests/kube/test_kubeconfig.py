@@ -49,7 +49,7 @@ def credential(found: rest_config.RestConfig) -> auth.Credential:
 
 
 def test_the_first_file_that_has_a_name_has_it_whole(tmp_path: Path) -> None:
-    one = write(tmp_path / "one", {"clusters": [{"name": "red", "cluster": {"server": "https://one"}}]})
+    item = write(tmp_path / "one", {"clusters": [{"name": "red", "cluster": {"server": "https://one"}}]})
     two = write(
         tmp_path / "two",
         {
@@ -62,17 +62,17 @@ def test_the_first_file_that_has_a_name_has_it_whole(tmp_path: Path) -> None:
     )
     three = write(tmp_path / "three", {"current-context": "third"})
 
-    merged = kubeconfig.load([one, two, three])
+    merged = kubeconfig.load([item, two, three])
     assert merged.clusters["red"].entry == kubeconfig.Cluster(server="https://one")
     assert merged.clusters["blue"].file == two
     assert merged.current_context == "second"
 
 
 def test_kubeconfig_is_a_list_of_which_missing_files_are_passed_over(tmp_path: Path) -> None:
-    one, two = write(tmp_path / "one", b""), write(tmp_path / "two", config())
-    listed = os.pathsep.join(["", str(tmp_path / "missing"), str(one), str(two), str(one)])
+    item, two = write(tmp_path / "one", b""), write(tmp_path / "two", config())
+    listed = os.pathsep.join(["", str(tmp_path / "missing"), str(item), str(two), str(item)])
 
-    assert kubeconfig.find_files("", {"KUBECONFIG": listed}, tmp_path) == [one, two]
+    assert kubeconfig.find_files("", {"KUBECONFIG": listed}, tmp_path) == [item, two]
 
 
 def test_without_kubeconfig_it_is_the_file_in_the_home_directory(tmp_path: Path) -> None:

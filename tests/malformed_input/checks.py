@@ -14,8 +14,8 @@ from tests.malformed_input.cluster import MARK, TO_BE_DELETED
 from tests.malformed_input.objects import Json
 from tests.malformed_input.proxy import Write
 
-_FAILED_LOOP = re.compile(r"turn \d+ failed.*")
-_SLOW_MACHINE = ("nothing is decided on what may be over by now", "not done within")
+_FAILED_LOOP = re.compile(r"loop iteration failed: .*")
+_SLOW_MACHINE = ("cannot decide on stale state", "not done within")
 """Ends of loops that a machine with too little time causes: caches that could not be kept current, writes cut off."""
 _MACHINE = re.compile(r"/apis/cluster\.x-k8s\.io/v1beta2/namespaces/default/machines/([^/]+)")
 _NODE = re.compile(r"/api/v1/nodes/([^/]+)")

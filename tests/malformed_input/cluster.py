@@ -128,7 +128,9 @@ class Cluster:
         self.nodes = {node["metadata"]["name"]: node for node in await self.api.items(NODES)}
         machines = await self.api.items(MACHINES)
         for group in GROUPS:
-            await self._reconcile(group, [one for one in machines if one["metadata"]["name"].startswith(f"{group}-")])
+            await self._reconcile(
+                group, [item for item in machines if item["metadata"]["name"].startswith(f"{group}-")]
+            )
         await self._bind()
 
     async def _reconcile(self, group: str, machines: list[Json]) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.apiserver import served
+from tests.apiserver import server_process
 from tests.malformed_input import checks, cluster, malform, objects
 from tests.malformed_input.cluster import IDLE, ORDINARY
 from tests.malformed_input.objects import BOUND_POD, KINDS, WEIGHTS, Json, Kind
@@ -218,7 +218,7 @@ async def bench(directory: Path, flags: Sequence[str] = FLAGS) -> AsyncIterator[
     starting = contextlib.ExitStack()
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(starting.close)
-        server = await asyncio.to_thread(lambda: starting.enter_context(served.serve(directory)))
+        server = await asyncio.to_thread(lambda: starting.enter_context(server_process.serve(directory)))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         api = cluster.Api(server.url, session)
         clustered = cluster.Cluster(api)

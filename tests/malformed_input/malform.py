@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.fuzzing import bending
 from tests.malformed_input.objects import CAPACITY, OPTIONS, SIZE, Json
+from tests.malformed_objects import mutations
 
 _LONG_INTEGER = "@long-integer@"
 """Stands for a number of 4,400 digits, which Python does not write."""
 ODD: tuple[Any, ...] = (
-    *bending.ODD,
+    *mutations.ODD,
     "\x00", "é\n\u202e", [], {}, [[]], [None], {"a": None}, [{}], {"": ""}, {"a": {"b": [1]}}, "\ud800", "1e10000",
     "-1e10000", "1e5000", "9" * 4400, "1e99999999999999999999", "0.0000000000000000001", "-5", "99999999999999999999",
     "9223372036854775808", "2026-13-45T99:99:99Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "(a+)+$", 2**70,
@@ -91,7 +91,7 @@ def _several_values(obj: Json, chance: random.Random) -> None:
 def _bend(obj: Json, chance: random.Random) -> None:
     keys = [key for key in obj if key not in ("apiVersion", "kind", "metadata")] or ["metadata"]
     key = chance.choice(keys)
-    obj[key] = bending.bend(obj[key], chance, chance.randrange(1, 4))
+    obj[key] = mutations.bend(obj[key], chance, chance.randrange(1, 4))
 
 
 def _leave_out(obj: Json, chance: random.Random) -> None:
@@ -254,7 +254,7 @@ def malform(obj: Json, chance: random.Random) -> bytes:
         chance.choice(ANY)(obj, chance)
     raw = encode(obj)
     if chance.random() < 0.002:
-        raw = bending.bend_bytes(raw, chance).replace(b"\n", b" ").replace(b"\r", b" ")
+        raw = mutations.bend_bytes(raw, chance).replace(b"\n", b" ").replace(b"\r", b" ")
     return raw
 
 

@@ -134,7 +134,7 @@ async def check_named(bench: harness.Bench, items: list[harness.Item]) -> None:
 
     async def find_unlogged() -> str:
         log = bench.process.log.read_text(errors="replace")
-        return " ".join(sorted(expected - {*re.findall(r"set aside: (\S+ \S+):", log)}))
+        return " ".join(sorted(expected - {*re.findall(r"set aside invalid object: error=(\S+ \S+):", log)}))
 
     async def find_uncounted() -> str:
         metrics = await bench.process.metrics()

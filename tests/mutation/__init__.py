@@ -4,5 +4,5 @@ Lives here: the ways in which code is changed (`operators`), where it can be (`p
 (`trying`, `living`), and the few changes that change nothing, with the reason (`equivalent.yaml`). Never here: a test
 of a rule. It stands beside the rule's other tests.
 
-`python -m tests.mutation` tries all; `make mutants` calls it.
+`python -m tests.mutation` tries all; `make long KIND=mutants` calls it.
 """

@@ -8,12 +8,12 @@ import argparse
 import sys
 import time
 
-from tests.mutation import account, places, rooms, trying
+from tests.mutation import mutant_runner, mutation_report, mutation_sites, targets
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("--room", choices=[room.name for room in rooms.ROOMS], help="this one (default: all)")
+    parser.add_argument("--room", choices=[room.name for room in targets.ROOMS], help="this one (default: all)")
     parser.add_argument("--only", default="", metavar="TEXT", help="changes with this text in their names")
     parser.add_argument(
         "--piece", type=_read_piece, default=(1, 1), metavar="K/N", help="the K-th of N equal parts of the changes"
@@ -23,14 +23,14 @@ def main() -> int:
     number, pieces = arguments.piece
     is_whole = pieces == 1 and not arguments.only
     all_well = True
-    for room in rooms.ROOMS:
+    for room in targets.ROOMS:
         if arguments.room in (None, room.name):
-            found = [change for path in room.paths() for change in places.changes(path)]
-            chosen = [change for change in found if arguments.only in change.name][number - 1 :: pieces]
-            told = _try(room, chosen)
-            for line in told.lines(is_whole):
+            changes = [change for path in room.paths() for change in mutation_sites.changes(path)]
+            chosen = [change for change in changes if arguments.only in change.name][number - 1 :: pieces]
+            account = _try(room, chosen)
+            for line in account.lines(is_whole):
                 print(line, flush=True)
-            all_well = all_well and told.is_well(arguments.least, is_whole)
+            all_well = all_well and account.is_well(arguments.least, is_whole)
     return 0 if all_well else 1
 
 
@@ -41,17 +41,17 @@ def _read_piece(text: str) -> tuple[int, int]:
     return int(number), int(pieces)
 
 
-def _try(room: rooms.Room, changes: list[places.Change]) -> account.Account:
+def _try(room: targets.Room, changes: list[mutation_sites.Change]) -> mutation_report.Account:
     began_s = time.monotonic()
-    told = account.Account(room.name, account.read_equivalent())
-    trial = trying.Trying(changes, told.note)
-    if code := trying.run_pytest([*room.tests], [trial]):
+    account = mutation_report.Account(room.name, mutation_report.read_equivalent())
+    trial = mutant_runner.Trying(changes, account.note)
+    if code := mutant_runner.run_pytest([*room.tests], [trial]):
         raise SystemExit(code)
     for change in changes:
         if change.function is None or not trial.reached.does(change):
-            told.note(change, trying.try_importing(change, trial.reached))
-    told.took_s = time.monotonic() - began_s
-    return told
+            account.note(change, mutant_runner.try_importing(change, trial.reached))
+    account.took_s = time.monotonic() - began_s
+    return account
 
 
 if __name__ == "__main__":

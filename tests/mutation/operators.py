@@ -94,7 +94,7 @@ def _is_condition(node: ast.AST, parent: ast.AST) -> bool:
     if isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp):
         return False
     if isinstance(parent, ast.comprehension):
-        return any(each is node for each in parent.ifs)
+        return any(item is node for item in parent.ifs)
     return isinstance(parent, _CONDITIONAL) and parent.test is node
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kube.little_server import answer, refusal
+from tests.kube.fake_api_server import answer, refusal
 from windlass import clock, errors
 from windlass.kube import client, transport
 from windlass.kube import errors as kube_errors
@@ -366,7 +366,7 @@ def test_a_senseless_answer_is_a_failed_attempt(body: bytes, caplog: pytest.LogC
             assert not leading.done()
 
     play(scenario)
-    assert [each.levelname for each in caplog.records if "renew lease" in each.message] == ["WARNING", "WARNING"]
+    assert [item.levelname for item in caplog.records if "renew lease" in item.message] == ["WARNING", "WARNING"]
 
 
 LASTS: list[Any] = ["soon", True, [], 0, -5, 1, 2**31 - 1, 10**400]
@@ -439,7 +439,7 @@ def test_a_renewal_that_arrives_long_after_it_was_given_up_changes_nothing() -> 
             for _ in range(300):
                 await base.sleep(0.1)
                 assert leads(election)
-        assert [each.status for each in late] == [409]
+        assert [response.status for response in late] == [409]
 
     play(scenario)
 
@@ -486,7 +486,7 @@ def test_what_ended_leadership_is_told() -> None:
             await base.sleep(1 + 15)
             server.lease = {**server.lease, "spec": {**server.lease["spec"], "holderIdentity": "b"}}
             server.lease["metadata"] = {**server.lease["metadata"], "resourceVersion": "1000"}
-            with pytest.raises(LeadershipLost, match="lost: b holds it"):
+            with pytest.raises(LeadershipLost, match="lost: holder is b"):
                 await leading
 
     play(scenario)
@@ -516,7 +516,7 @@ def test_a_leader_that_does_not_end_is_left_behind(how: str, caplog: pytest.LogC
         lost_s = 0.0 if how == "cancelled" else 9.0  # its last renewal was a second ago
         assert base.monotonic_s() - since_s <= lost_s + 2.5 + 1.0
         assert (server.history[-1] == "") == (how == "cancelled")
-        assert "did not end within 2.5 s" in caplog.text
+        assert "timeout_s=2.5" in caplog.text
         let_go.set()
         await asyncio.gather(leading, return_exceptions=True)
 

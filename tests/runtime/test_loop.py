@@ -70,7 +70,7 @@ def test_a_turn_that_fails_is_counted_and_the_next_one_comes(caplog: pytest.LogC
         running.cancel()
 
     play(scenario)
-    assert "test: turn 2 failed, 2 in a row" in caplog.text
+    assert "loop=test iteration=2 consecutive=2" in caplog.text
 
 
 def test_a_turn_that_fails_is_not_taken_at_once_again_however_often_it_is_woken() -> None:

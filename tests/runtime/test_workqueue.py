@@ -143,7 +143,7 @@ def test_workers_handle_keys_and_survive_what_fails(caplog: pytest.LogCaptureFix
         assert seen == [("good", 0.0), ("bad", 0.0), ("again", 0.0), ("bad", 1.0), ("again", 60.0)]
 
     play(scenario)
-    assert "bad: failed 1 times, again in 1 s" in caplog.text
+    assert "key=bad failures=1 retry_s=1" in caplog.text
 
 
 steps = st.lists(

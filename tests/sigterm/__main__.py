@@ -22,7 +22,7 @@ from windlass import clock
 from windlass.apiserver import embedded_server
 
 END_S = 5.0
-HEARD = "SIGTERM: ending"
+HEARD = "shutting down: signal=SIGTERM"
 """What a process logs when it gets to hear of the signal; on a busy machine that is some time after it was sent."""
 IN_FLIGHT_S = 0.5
 """After that: what was sent before it may still arrive."""
@@ -86,7 +86,7 @@ async def run(
             await _wait_logged(log, after, process)
             moment = await _wait_moment(noted, chance, first, is_large=is_large)
             asked_s = time.monotonic()
-            led = any(one.holder for one in noted.writes[first:] if one.status < 400)
+            led = any(write.holder for write in noted.writes[first:] if write.status < 400)
             if process.returncode is not None:
                 return Trial(moment, 0.0, process.returncode, led, [f"it ended by itself: {process.returncode}"])
             process.send_signal(signal.SIGTERM)
@@ -122,7 +122,7 @@ async def _wait_moment(noted: cluster.Noted, chance: random.Random, first: int, 
 
     async def until(what: str, count: int) -> None:
         while time.monotonic() < until_s:
-            if sum(what in f"{one.method} {one.path}" for one in noted.writes[first:]) >= count:
+            if sum(what in f"{write.method} {write.path}" for write in noted.writes[first:]) >= count:
                 return
             await asyncio.sleep(0.002)
 
@@ -150,7 +150,7 @@ def _judge(noted: cluster.Noted, first: int, heard_s: float, took_s: float) -> l
         wrong.append(f"it took {took_s:.1f} s to end")
     if noted.holder():
         wrong.append(f"{noted.holder()} still holds the lease")
-    later = [one for one in noted.writes[first:] if one.at_s > heard_s + IN_FLIGHT_S and not one.is_report]
+    later = [write for write in noted.writes[first:] if write.at_s > heard_s + IN_FLIGHT_S and not write.is_report]
     if later:
         wrong.append(f"done after the signal: {later[:3]}")
     released = [number for number, one in enumerate(noted.writes) if one.is_release and number >= first]

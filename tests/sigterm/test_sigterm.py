@@ -40,7 +40,7 @@ async def test_a_process_that_is_asked_to_end_releases_the_lease_and_writes_noth
 ) -> None:
     log = tmp_path / "log"
     trial = await sigterm.run(cluster.Noted(6, 4), random.Random(seed), is_large=False, log=log)
-    assert [one for one in trial.wrong if " to end" not in one] == [], log.read_text()
+    assert [item for item in trial.wrong if " to end" not in item] == [], log.read_text()
 
 
 async def test_a_process_whose_decision_does_not_end_releases_the_lease_and_ends(tmp_path: Path) -> None:
@@ -49,5 +49,5 @@ async def test_a_process_whose_decision_does_not_end_releases_the_lease_and_ends
     trial = await sigterm.run(
         cluster.Noted(6, 4), AtOnce(), is_large=False, log=log, program=program, expected=expected, after=DECIDES
     )
-    assert [one for one in trial.wrong if " to end" not in one] == [], log.read_text()
-    assert "left behind" in log.read_text()
+    assert [item for item in trial.wrong if " to end" not in item] == [], log.read_text()
+    assert "leader did not stop" in log.read_text()

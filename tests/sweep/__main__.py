@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.sweep import commands, stories
+from tests.sweep import command_process, sample_plans
 from windlass.sweep import executors
 
 TRIED = ("--try", "--scale-down-unneeded-time=1m..20m", "--try", "--expander=least-waste,least-nodes,price",
@@ -27,10 +27,10 @@ def main() -> int:
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        (folder / "tiny.yaml").write_text(stories.TINY)
+        (folder / "tiny.yaml").write_text(sample_plans.TINY)
         _play_killed(folder, runs)
         _play_in_parts(folder, runs)
-        with commands.dask_cluster(folder, workers=3) as address:
+        with command_process.dask_cluster(folder, workers=3) as address:
             _Sweep(folder, "dask", runs, "--dask", address).finish("three Dask workers")
         wanted, *others = (
             [(folder / place / name).read_bytes() for name in TABLES] for place in ("killed", "parts", "dask")
@@ -55,11 +55,11 @@ class _Sweep:
             folder / place,
             *more,
         ]
-        self.process = commands.start_sweep(arguments)
+        self.process = command_process.start_sweep(arguments)
 
     def wait_for(self, runs: int) -> None:
         """Until so many are kept."""
-        commands.wait_until(lambda: commands.count_lines(self._ledger) > runs)
+        command_process.wait_until(lambda: command_process.count_lines(self._ledger) > runs)
 
     def finish(self, title: str) -> None:
         """Say what it took: processor time of the command and of all that it started, against the time that passed."""
@@ -77,7 +77,7 @@ class _Sweep:
 def _play_killed(folder: Path, runs: int) -> None:
     sweep = _Sweep(folder, "killed", runs)
     sweep.wait_for(runs // 4)
-    os.kill(commands.find_workers(sweep.process.pid)[0], signal.SIGKILL)
+    os.kill(command_process.find_workers(sweep.process.pid)[0], signal.SIGKILL)
     sweep.finish("all cores, a worker killed")
 
 
@@ -85,7 +85,7 @@ def _play_in_parts(folder: Path, runs: int) -> None:
     for share in (4, 2):
         sweep = _Sweep(folder, "parts", runs)
         sweep.wait_for(runs // share)
-        code, said = commands.interrupt(sweep.process)
+        code, said = command_process.interrupt(sweep.process)
         print(f"  exit code {code}: {said.strip().splitlines()[-1].replace(str(folder), '')}", flush=True)
     _Sweep(folder, "parts", runs).finish("interrupted twice, and gone on")
 

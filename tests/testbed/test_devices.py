@@ -7,7 +7,7 @@ import pytest
 
 from testbed import api, objects
 from testbed.bed import Bed
-from tests.fuzz import devices as fuzz
+from tests.differential import devices
 from windlass.autoscaler.readers import cluster_dump, pods
 from windlass.engine.model import settings
 from windlass.engine.model.scheduling_reasons import StatusCode
@@ -134,7 +134,9 @@ def _wait(server: api.Api, name: str, expected: set[str]) -> str:
         found = server.get(f"/api/v1/namespaces/{SPACE}/pods/{name}")
         conditions = found.get("status", {}).get("conditions", ())
         said = [
-            one.get("message", "") for one in conditions if (one["type"], one["status"]) == ("PodScheduled", "False")
+            item.get("message", "")
+            for item in conditions
+            if (item["type"], item["status"]) == ("PodScheduled", "False")
         ]
         return found["spec"].get("nodeName", ""), "".join(said)
 
@@ -145,8 +147,8 @@ def _wait(server: api.Api, name: str, expected: set[str]) -> str:
 
 def _wait_ready(server: api.Api, names: Sequence[str]) -> None:
     def ready() -> int:
-        nodes = [one for one in server.items("/api/v1/nodes") if one["metadata"]["name"] in names]
-        return sum(not one["spec"].get("taints") for one in nodes)
+        nodes = [item for item in server.items("/api/v1/nodes") if item["metadata"]["name"] in names]
+        return sum(not entry["spec"].get("taints") for entry in nodes)
 
     api.wait_for("all nodes are ready", ready, lambda count: count == len(names))
 
@@ -168,9 +170,9 @@ def offering(control_plane: Bed) -> Iterator[api.Api]:
     server.call("DELETE", f"/api/v1/namespaces/{SPACE}")
     server.call("DELETE", f"/apis/{GROUP}/deviceclasses/devices-gpu")
     for path in ("/api/v1/nodes", f"/apis/{GROUP}/resourceslices"):
-        for one in server.items(path):
-            if one["metadata"]["name"].startswith("devices-"):
-                server.call("DELETE", f"{path}/{one['metadata']['name']}")
+        for item in server.items(path):
+            if item["metadata"]["name"].startswith("devices-"):
+                server.call("DELETE", f"{path}/{item['metadata']['name']}")
 
 
 def _foretell(server: api.Api, pod: api.Object) -> str:
@@ -214,24 +216,24 @@ def _draw(rng: random.Random, nodes: Sequence[str]) -> list[api.Object]:
         )
         for number in range(DRAWN)
     ]
-    drawn = fuzz.enrich({"objects": [*(_node(name) for name in nodes), *claims]}, rng)["objects"]
-    for one in drawn:
-        if one["kind"] == "ResourceSlice":
-            one["metadata"]["name"] = f"devices-{one['metadata']['name']}"
-    return [one for one in drawn if one["kind"] != "Node"]
+    drawn = devices.enrich({"objects": [*(_node(name) for name in nodes), *claims]}, rng)["objects"]
+    for item in drawn:
+        if item["kind"] == "ResourceSlice":
+            item["metadata"]["name"] = f"devices-{item['metadata']['name']}"
+    return [entry for entry in drawn if entry["kind"] != "Node"]
 
 
 def _add_lawful(server: api.Api, drawn: Sequence[api.Object]) -> list[str]:
     """Add what the server has nothing against; the names of its claims. Lots know little of the API's rules."""
     claims: list[str] = []
-    for one in drawn:
+    for item in drawn:
         try:
-            server.add(one)
+            server.add(item)
         except api.Refused as error:
             if error.code != 422:
                 raise
         else:
-            claims += [one["metadata"]["name"]] if one["kind"] == "ResourceClaim" else []
+            claims += [item["metadata"]["name"]] if item["kind"] == "ResourceClaim" else []
     return claims
 
 

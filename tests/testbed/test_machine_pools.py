@@ -16,8 +16,8 @@ from testbed import api, clusterapi, fixtures, objects, parts, sharing
 from testbed.bed import Bed
 from tests import read_only
 from tests.conformance import machinepool_bed
-from tests.controllers.machine_pool import world
-from tests.e2e import live, operating
+from tests.controllers.machine_pool import management_cluster
+from tests.e2e import autoscaler_process, operator_process
 from tests.e2e.gateway import Gateway
 
 POOLS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machinepools"
@@ -39,7 +39,7 @@ def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
     """The operator, and its log. It and its workload cluster are known by client certificates; it can write nowhere."""
     log = tmp_path_factory.mktemp("operator") / "log"
     kubeconfig = str(bed.site.kubeconfig("admin-by-certificate"))
-    port = live.free_port()
+    port = autoscaler_process.free_port()
     flags = ["--kubeconfig", kubeconfig, "--controllers", "machine_pool", "--metrics-address", f"127.0.0.1:{port}"]
     flags += ["--machine-pool-allow-insecure-kubeconfigs"]  # the bed is on a loopback address
     with log.open("w") as lines:
@@ -47,7 +47,7 @@ def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
         words = read_only.wrap_if_possible(command)
         process = subprocess.Popen(words, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
     yield log
-    api.wait_for("its metrics", lambda: live.scrape(port))
+    api.wait_for("its metrics", lambda: autoscaler_process.scrape(port))
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0
     assert bed.api.get(LEASE)["spec"]["holderIdentity"] == "", "the lease is released"
@@ -86,20 +86,20 @@ class Pool:
 def test_pools_that_wait_for_another_to_be_reconciled_are_counted(bed: Bed, tmp_path: Path) -> None:
     """Before the other tests: their operator leads until the last of them has ended."""
     pools = [Pool(bed.api, f"mp-waits-{number}", 1) for number in range(3)]
-    is_held, may_go_on, port = threading.Event(), threading.Event(), live.free_port()
+    is_held, may_go_on, port = threading.Event(), threading.Event(), autoscaler_process.free_port()
 
     def hold() -> None:
         is_held.set()
         may_go_on.wait(60)
 
     def count_waiting() -> float:
-        return live.scrape(port).get('windlass_controller_queue_depth{controller="machine_pool"}', 0.0)
+        return autoscaler_process.scrape(port).get('windlass_controller_queue_depth{controller="machine_pool"}', 0.0)
 
     with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
-        kubeconfig = live.write_kubeconfig(tmp_path / "kubeconfig", bed.kubeconfig, gateway.port)
+        kubeconfig = autoscaler_process.write_kubeconfig(tmp_path / "kubeconfig", bed.kubeconfig, gateway.port)
         gateway.trap("PATCH", "/machinepools/mp-waits-", hold)
         given = ("machine_pool", "--concurrency", "1")
-        with operating.run(kubeconfig, tmp_path / "log", *given, metrics_address=f"127.0.0.1:{port}"):
+        with operator_process.run(kubeconfig, tmp_path / "log", *given, metrics_address=f"127.0.0.1:{port}"):
             api.wait_for("one is being reconciled", is_held.is_set, bool)
             api.wait_for("the others wait", count_waiting, lambda now: now >= 2.0)
             may_go_on.set()
@@ -162,7 +162,7 @@ def test_a_pool_with_machines_has_one_for_each_replica(bed: Bed, operator: Path)
 
 def _infrastructure(name: str, ids: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     body = {
-        "apiVersion": f"{world.INFRASTRUCTURE}/v1beta1",
+        "apiVersion": f"{management_cluster.INFRASTRUCTURE}/v1beta1",
         "kind": "NewPool",
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"providerIDList": ids},
@@ -171,25 +171,27 @@ def _infrastructure(name: str, ids: list[str]) -> tuple[dict[str, Any], dict[str
 
 
 def _pool(name: str, replicas: int, cluster: str, annotations: dict[str, str]) -> dict[str, Any]:
-    reference = {"apiGroup": world.INFRASTRUCTURE, "kind": "NewPool", "name": name}
+    reference = {"apiGroup": management_cluster.INFRASTRUCTURE, "kind": "NewPool", "name": name}
     machine = {"clusterName": cluster, "bootstrap": {"dataSecretName": "own"}, "infrastructureRef": reference}
     spec = {"clusterName": cluster, "replicas": replicas, "template": {"spec": machine}}
     return objects.made("cluster.x-k8s.io/v1beta2", "MachinePool", name, "default", spec, annotations=annotations)
 
 
 def _add_node(server: api.Api, name: str) -> None:
-    body = world.node(name)
-    server.add(world.without_status(body))
+    body = management_cluster.node(name)
+    server.add(management_cluster.without_status(body))
     server.merge(f"/api/v1/nodes/{name}/status", {"status": body["status"]})
 
 
 @pytest.fixture(scope="module")
 def kind(bed: Bed) -> str:
     """A kind of infrastructure that only tests write: the path of its objects."""
-    body = world.definition(world.INFRASTRUCTURE, "NewPool", "v1beta1", {"cluster.x-k8s.io/v1beta2": "v1beta1"})
+    body = management_cluster.definition(
+        management_cluster.INFRASTRUCTURE, "NewPool", "v1beta1", {"cluster.x-k8s.io/v1beta2": "v1beta1"}
+    )
     if bed.api.find(f"{api.path_of(body)}/{body['metadata']['name']}") is None:
         bed.api.add(body)
-    path = f"/apis/{world.INFRASTRUCTURE}/v1beta1/namespaces/default/newpools"
+    path = f"/apis/{management_cluster.INFRASTRUCTURE}/v1beta1/namespaces/default/newpools"
 
     def is_served() -> bool:
         try:
@@ -256,5 +258,10 @@ def test_recorded_lives_are_lived_again_on_the_real_control_plane() -> None:
     with sharing.alone(machinepool_bed.choose(ours=True)) as alone:
         clusterapi.add_cluster(alone.api, alone.kubeconfig)
         told = asyncio.run(machinepool_bed.tell(alone, machinepool_bed.every_story(), ours=True))
-    differences = [f"{each.name}: {text}" for found, _ in told.values() for each in found for text in each.differences]
+    differences = [
+        f"{outcome.name}: {text}"
+        for outcomes, _ in told.values()
+        for outcome in outcomes
+        for text in outcome.differences
+    ]
     assert differences == []

@@ -133,7 +133,7 @@ def test_a_slow_cloud_gives_no_instance_until_it_is_told_to_hurry(group: Group) 
     group.scale(1)
     # Cluster API writes conditions before the rest of a status.
     (machine,) = api.wait_for(
-        "it waits", group.machines, lambda seen: [(_reason(one), _phase(one)) for one in seen] == [_WAITING]
+        "it waits", group.machines, lambda seen: [(_reason(item), _phase(item)) for item in seen] == [_WAITING]
     )
     assert "providerID" not in machine["spec"]
     assert group.nodes() == []

@@ -65,7 +65,7 @@ def _pod(chance: random.Random, number: int) -> api.Object:
 
 def _best(server: api.Api, pod: api.Object) -> set[str]:
     """The nodes with the highest score, by what the API server shows now; none: no node passes the filters."""
-    listed = [{"kind": kind, **one} for kind, path in LISTS.items() for one in server.items(path)]
+    listed = [{"kind": kind, **item} for kind, path in LISTS.items() for item in server.items(path)]
     cluster = ClusterView.of(listed)
     verdicts = filters.run_filters(cluster, pod)
     passed = [node for name, node in cluster.nodes.items() if verdicts[name] is None]
@@ -84,9 +84,12 @@ def server(control_plane: Bed) -> Iterator[api.Api]:
         server.add(_node(*node))
 
     def ready() -> int:
-        nodes = [one for one in server.items(LISTS["Node"]) if one["metadata"]["name"].startswith("scores-")]
+        nodes = [item for item in server.items(LISTS["Node"]) if item["metadata"]["name"].startswith("scores-")]
         hard = [
-            taint for one in nodes for taint in one["spec"].get("taints", ()) if taint["effect"] != "PreferNoSchedule"
+            taint
+            for entry in nodes
+            for taint in entry["spec"].get("taints", ())
+            if taint["effect"] != "PreferNoSchedule"
         ]
         return len(nodes) if not hard else 0
 

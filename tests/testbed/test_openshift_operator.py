@@ -15,11 +15,11 @@ from testbed import api, fixtures, ports, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.e2e import openshift_site
+from tests.e2e import openshift_cluster
 from tests.e2e.gateway import Call, Gateway
-from tests.e2e.openshift_site import CONFIG, DEPLOY, turn
-from tests.e2e.operating import operating
-from tests.testbed.rights import audit
+from tests.e2e.openshift_cluster import CONFIG, DEPLOY, turn
+from tests.e2e.operator_process import operating
+from tests.testbed.rbac import audit_log
 from windlass.controllers import rbac
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API, MachineApi
@@ -39,8 +39,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     if reason := fixtures.why_not():
         pytest.skip(reason)
     with sharing.shared(tmp_path_factory.mktemp("openshift-operator"), Choice(capi=True, audited=True)) as found:
-        openshift_site.install(found, ("machine-autoscaler", "cluster-autoscaler-operator", "cluster-autoscaler"))
-        openshift_site.enforce(found)
+        openshift_cluster.install(found, ("machine-autoscaler", "cluster-autoscaler-operator", "cluster-autoscaler"))
+        openshift_cluster.enforce(found)
         _say_machine_api_is_well(found)
         yield found
 
@@ -127,7 +127,7 @@ def bounds(bed: Bed, of: MachineApi, name: str) -> dict[str, str]:
     annotations = bed.api.get(place(of, name))["metadata"].get("annotations") or {}
     keys = (
         machine_apis.OWNER_ANNOTATION,
-        *(key for each in (MACHINE_API, CLUSTER_API) for key in (each.min_size, each.max_size)),
+        *(key for machine_api in (MACHINE_API, CLUSTER_API) for key in (machine_api.min_size, machine_api.max_size)),
     )
     return {key: annotations[key] for key in keys if key in annotations}
 
@@ -325,7 +325,7 @@ def test_a_cluster_autoscaler_is_run_and_a_quiet_system_writes_nothing(bed: Bed,
     writes = api.wait_for(
         "the call that made it",
         lambda: _writes(runner)[settled:],
-        lambda found: any(_is_written(call, DEPLOYMENT) for call in found),
+        lambda calls: any(_is_written(call, DEPLOYMENT) for call in calls),
     )
     kinds = {call.path.split("/")[-2] for call in writes if "/events" not in call.path}
     assert kinds <= {"deployments", "cluster-autoscaler"}, "what did not change is not written"
@@ -378,7 +378,7 @@ def test_a_machine_autoscaler_is_refused_nothing_and_uses_all_that_it_may(bed: B
         for most in (10, 11):  # told with each write: an event is created, and counted
             autoscale(bed, name, name, f"{of.group}/{of.versions[0]}", most=most)
             wait_bounds(bed, of, name, wanted(of, name, most))
-    audit.judge(bed, *rbac.MACHINE_AUTOSCALER)
+    audit_log.judge(bed, *rbac.MACHINE_AUTOSCALER)
 
 
 CHANGES: dict[str, Object] = {
@@ -400,7 +400,7 @@ def test_a_cluster_autoscaler_is_refused_nothing_and_uses_all_that_it_may(bed: B
     bed.api.delete(CLUSTER_AUTOSCALER)
     api.wait_for("the Deployment goes with it", lambda: bed.api.find(DEPLOYMENT) is None, within_s=WITHIN_S)
     bed.api.merge(CLUSTER_AUTOSCALER, {"metadata": {"finalizers": None}})
-    audit.judge(bed, *rbac.CLUSTER_AUTOSCALER)
+    audit_log.judge(bed, *rbac.CLUSTER_AUTOSCALER)
 
 
 def _wait_argument(bed: Bed, argument: str) -> None:
@@ -416,8 +416,8 @@ def _change_and_wait(bed: Bed, collection: str, change: Object) -> None:
     (field,) = change
 
     def look() -> list[Object]:
-        owned = [one for one in bed.api.items(collection) if one["metadata"].get("ownerReferences")]
-        return [one for one in owned if one["spec"].get(field)]
+        owned = [item for item in bed.api.items(collection) if item["metadata"].get("ownerReferences")]
+        return [entry for entry in owned if entry["spec"].get(field)]
 
     before = api.wait_for(collection, look, within_s=WITHIN_S)[0]
     path = f"{collection}/{before['metadata']['name']}"

@@ -18,11 +18,11 @@ from testbed import api, clusterapi, fixtures, objects, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.e2e import openshift_site
+from tests.e2e import openshift_cluster
 from tests.e2e.gateway import Gateway
-from tests.e2e.openshift_site import CLUSTER
-from tests.e2e.operating import operating
-from tests.testbed.pairs import (
+from tests.e2e.openshift_cluster import CLUSTER
+from tests.e2e.operator_process import operating
+from tests.testbed.machine_set_pairs import (
     ADMIN,
     AUTOSCALER,
     SYNC,
@@ -45,7 +45,7 @@ from tests.testbed.pairs import (
     wait_marked,
     wait_sizes,
 )
-from tests.testbed.rights import audit, syncing
+from tests.testbed.rbac import audit_log, machineset_sync_scenario
 from windlass.controllers import rbac
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
@@ -63,10 +63,10 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     if reason := fixtures.why_not():
         pytest.skip(reason)
     with sharing.shared(tmp_path_factory.mktemp("openshift"), Choice(kwok=True, capi=True, audited=True)) as found:
-        openshift_site.install(found, ("machineset-sync",))
+        openshift_cluster.install(found, ("machineset-sync",))
         clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
         found.api.add(objects.machine_deployment("workers", 0, namespace=CLUSTER_API.namespace)[0])
-        openshift_site.enforce(found)
+        openshift_cluster.enforce(found)
         _wait_enforced(found)
         yield found
 
@@ -119,9 +119,9 @@ def pausing(bed: Bed) -> Iterator[None]:
             found: list[Object] = []
             with contextlib.suppress(api.Refused):
                 found = bed.api.items(place(MACHINE_API))
-            for one in found:
+            for item in found:
                 with contextlib.suppress(api.Refused):
-                    _say_paused(bed, one)
+                    _say_paused(bed, item)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -280,7 +280,7 @@ def test_annotations_of_the_operator_go_to_the_other_from_either_side(bed: Bed, 
 def _bounds(bed: Bed) -> list[str]:
     bodies = zip(
         machine_apis.MACHINE_APIS,
-        [bed.api.get(place(each, "bound")) for each in machine_apis.MACHINE_APIS],
+        [bed.api.get(place(machine_api, "bound")) for machine_api in machine_apis.MACHINE_APIS],
         strict=True,
     )
     return [body["metadata"]["annotations"].get(each.min_size, "") for each, body in bodies]
@@ -401,5 +401,5 @@ def wait_quiet(gateway: Gateway) -> None:
 
 def test_it_is_refused_nothing_and_uses_all_that_it_may(bed: Bed, operator: Gateway) -> None:
     """All that its role is for happens here: this needs none of the tests above."""
-    syncing.tell(bed)
-    audit.judge(bed, *rbac.MACHINESET_SYNC)
+    machineset_sync_scenario.tell(bed)
+    audit_log.judge(bed, *rbac.MACHINESET_SYNC)

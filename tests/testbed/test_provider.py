@@ -79,8 +79,8 @@ class Stage:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while True:
-                    found = self.provider.observe(await self.nodes())
-                    seen = next((group for group in found.groups if group.id == id), found.set_aside)
+                    observed = self.provider.observe(await self.nodes())
+                    seen = next((group for group in observed.groups if group.id == id), observed.set_aside)
                     if isinstance(seen, node_groups.NodeGroup) and until(seen):
                         return seen
                     await asyncio.sleep(0.1)
@@ -89,10 +89,10 @@ class Stage:
 
     async def see_running(self, id: str, count: int) -> list[facts.Node]:
         """The nodes of a group that has so many, and nothing else."""
-        found = await self.see(
+        node_group = await self.see(
             id, lambda group: _states(group) == ["Running"] * count == _states(group)[: group.target_size]
         )
-        ids = {instance.provider_id for instance in found.instances}
+        ids = {instance.provider_id for instance in node_group.instances}
         return sorted((node for node in await self.nodes() if node.provider_id in ids), key=lambda node: node.created_s)
 
     async def wait_machines(self, of: list[facts.Node], until: Callable[[Machine], object]) -> None:
@@ -116,10 +116,10 @@ def _states(group: node_groups.NodeGroup) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def _follow(control_plane: Bed, namespace: str, version: str) -> AsyncIterator[Stage]:
-    chosen = group_discovery.read_config([f"clusterapi:namespace={namespace}"], {"CAPI_VERSION": version})
+    config = group_discovery.read_config([f"clusterapi:namespace={namespace}"], {"CAPI_VERSION": version})
     async with rest_config.load_rest_config(clock.RealClock(), str(control_plane.kubeconfig)).connect() as carrier:
         talking = client.Client(carrier, clock.RealClock(), client.ClientSettings(qps=0))
-        provider = Provider(talking, chosen)
+        provider = Provider(talking, config)
         running = asyncio.create_task(provider.run())
         try:
             await provider.wait_synced()
@@ -141,7 +141,7 @@ async def stage(control_plane: Bed, namespace: str, request: pytest.FixtureReque
 
 async def test_d6_a_group_grows_and_the_machine_that_was_chosen_goes_not_one_that_is_marked(stage: Stage) -> None:
     group = stage.deployment("chosen", 0)
-    seen = await stage.see(group, lambda seen: seen.template)
+    seen = await stage.see(group, lambda node_group: node_group.template)
     assert seen.template is not None
     assert dict(seen.template.capacity)[facts.CPU] > 0
     await stage.provider.resize(plan.Resize(group, 0, 3, 9))
@@ -157,7 +157,7 @@ async def test_d6_a_group_grows_and_the_machine_that_was_chosen_goes_not_one_tha
 
 async def test_d5_a_machine_that_the_cloud_refuses_has_an_error_and_can_be_deleted(stage: Stage) -> None:
     group = stage.deployment("refused", 1, fail="quota exceeded")
-    seen = await stage.see(group, lambda seen: any(one.error for one in seen.instances))
+    seen = await stage.see(group, lambda node_group: any(instance.error for instance in node_group.instances))
     (failed,) = seen.instances
     assert failed.state == "Creating"
     assert failed.error is not None
@@ -176,8 +176,8 @@ async def test_d8_a_rollout_that_is_stuck_loses_no_machine_that_runs(stage: Stag
         "spec": {"template": {"spec": {"version": "v1.36.99"}}},
     }
     stage.server.merge(stage.path("machinedeployments", group.rpartition("/")[2]), patch)
-    seen = await stage.see(group, lambda seen: seen.is_rolling_out and "Creating" in _states(seen))
-    surge = next(one.provider_id for one in seen.instances if one.state == "Creating")
+    seen = await stage.see(group, lambda node_group: node_group.is_rolling_out and "Creating" in _states(node_group))
+    surge = next(instance.provider_id for instance in seen.instances if instance.state == "Creating")
     for ask in (
         stage.provider.delete_instances(plan.DeleteInstances(group, (surge,), "")),
         stage.provider.delete_nodes(group, there[:1]),
@@ -194,7 +194,7 @@ async def test_d7_the_chosen_machine_of_a_pool_goes_and_a_pool_without_machines_
     there = await stage.see_running(group, 3)
     # An instance runs, and has a Node, before there is a Machine for it.
     await stage.wait_machines(there, lambda machine: machine.node_name)
-    await stage.see(group, lambda seen: seen.can_choose)
+    await stage.see(group, lambda node_group: node_group.can_choose)
     await stage.provider.delete_nodes(group, [there[0]])
     left = await stage.see_running(group, 2)
     assert {node.name for node in left} == {node.name for node in there[1:]}

@@ -20,8 +20,8 @@ from testbed import api, cache, clusterapi, components, fixtures, objects, opens
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
+from tests.e2e.autoscaler_process import Live, write_kubeconfig
 from tests.e2e.gateway import Gateway
-from tests.e2e.live import Live, write_kubeconfig
 from windlass import clock
 from windlass.autoscaler import rbac
 from windlass.controllers import machine_deployment_applier, machine_deployments
@@ -132,7 +132,7 @@ class Eks:
         status = found.get("status", {})
         if status.get("observedGeneration") != found["metadata"]["generation"]:
             return "", "", ""
-        workers: Object = next((each for each in status["conditions"] if each["type"] == "WorkersReady"), {})
+        workers: Object = next((item for item in status["conditions"] if item["type"] == "WorkersReady"), {})
         return workers.get("status", ""), workers.get("reason", ""), workers.get("message", "")
 
 
@@ -179,8 +179,8 @@ def _replicas(server: api.Api, path: str) -> int | None:
 
 
 def owners(bed: Bed, path: str, *field: str) -> set[tuple[str, str, str]]:
-    found = unstructured.find_field_owners(bed.api.get(path), field)
-    return {(owner.manager, owner.operation, owner.subresource) for owner in found}
+    field_owners = unstructured.find_field_owners(bed.api.get(path), field)
+    return {(owner.manager, owner.operation, owner.subresource) for owner in field_owners}
 
 
 def bounds(bed: Bed, path: str) -> tuple[str | None, str | None]:
@@ -494,8 +494,8 @@ def _poked(bed: Bed, *paths: str) -> Iterator[None]:
 def _autoscaling(bed: Bed, directory: Path) -> Iterator[None]:
     """`windlass autoscaler` as Lattice runs it, with the rights that Lattice gives it, but quicker."""
     handed = model.AutoscalerRules(*rbac.base_rules(model.SYSTEM_NAMESPACE))
-    chosen = model.LatticeSettings(autoscaler_image="windlass:test", autoscaler_rights=handed)
-    asyncio.run(_deploy(bed, chosen))
+    lattice_settings = model.LatticeSettings(autoscaler_image="windlass:test", autoscaler_rights=handed)
+    asyncio.run(_deploy(bed, lattice_settings))
     group = "rbac.authorization.k8s.io"
     for kind, namespace in (("ClusterRole", ""), ("Role", model.SYSTEM_NAMESPACE)):
         metadata = {"name": "as-nobody", **({"namespace": namespace} if namespace else {})}
@@ -505,7 +505,11 @@ def _autoscaling(bed: Bed, directory: Path) -> Iterator[None]:
         bed.api.add({**body, "roleRef": role, "subjects": [subject]})
     with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
         kubeconfig = write_kubeconfig(directory / "kubeconfig", bed.site.kubeconfig(NOBODY), gateway.port)
-        flags = [*reconcile.autoscaler_flags(chosen), f"--node-group-auto-discovery=clusterapi:namespace={EKS}", "-v=4"]
+        flags = [
+            *reconcile.autoscaler_flags(lattice_settings),
+            f"--node-group-auto-discovery=clusterapi:namespace={EKS}",
+            "-v=4",
+        ]
         live = Live(kubeconfig, directory / "autoscaler.log", flags)
         live.start(*QUICKER)
         try:
@@ -518,14 +522,14 @@ def _autoscaling(bed: Bed, directory: Path) -> Iterator[None]:
         assert [call for call in gateway.calls if call.status in (401, 403)] == [], "it lacks a right"
 
 
-async def _deploy(bed: Bed, chosen: model.LatticeSettings) -> None:
+async def _deploy(bed: Bed, lattice_settings: model.LatticeSettings) -> None:
     """The operator has done so already; what someone changes is put right."""
     path = f"/apis/apps/v1/namespaces/{model.SYSTEM_NAMESPACE}/deployments/{model.AUTOSCALER}"
     before = api.wait_for("the operator runs an autoscaler", lambda: bed.api.find(path))
     assert before is not None
     async with rest_config.load_rest_config(clock.RealClock(), str(bed.kubeconfig)).connect() as carrier:
         deploying = controller.AutoscalerDeployer(
-            client.Client(carrier, clock.RealClock(), client.ClientSettings(qps=0)), chosen
+            client.Client(carrier, clock.RealClock(), client.ClientSettings(qps=0)), lattice_settings
         )
         assert await deploying.apply() == []
         assert bed.api.get(path)["metadata"]["generation"] == before["metadata"]["generation"], (

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 import trustme
 
-from tests.web.served import TOKEN, Cluster, serve
+from tests.web.dashboard_server import TOKEN, Cluster, serve
 from windlass import errors
 from windlass.observability.options import DashboardOptions
 from windlass.web import access_control, dashboard
@@ -215,11 +215,11 @@ async def test_whoever_has_not_decided_says_so() -> None:
 async def test_a_stream_goes_on_where_it_broke_off() -> None:
     cluster = Cluster()
     async with served(cluster) as session:
-        async with session.get("/published/stream") as one, session.get("/published/stream") as other:
-            stream = events(one)
+        async with session.get("/published/stream") as item, session.get("/published/stream") as other:
+            stream = events(item)
             last_id, _ = await next_event(stream, "status")
             await next_event(events(other), "status")
-            one.close()
+            item.close()
             cluster.nodes = cluster.nodes[:2]
             cluster.go_round()
             async with session.get("/published/stream", headers={"Last-Event-ID": last_id}) as again:
@@ -293,9 +293,9 @@ async def test_over_tls_the_cookie_never_goes_in_the_clear(tmp_path: Path) -> No
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     cluster = Cluster()
-    chosen = DashboardOptions("127.0.0.1:0", str(token), str(chain), str(key))
+    dashboard_options = DashboardOptions("127.0.0.1:0", str(token), str(chain), str(key))
     async with (
-        dashboard.serve_dashboard(chosen, cluster.published, cluster) as url,
+        dashboard.serve_dashboard(dashboard_options, cluster.published, cluster) as url,
         aiohttp.ClientSession(url) as session,
     ):
         assert url.startswith("https://")

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from tests.web import chromium
-from tests.web.served import TOKEN, Cluster, serve
-from tests.web.stage import Stage, play
+from tests.web.dashboard_process import Stage, play
+from tests.web.dashboard_server import TOKEN, Cluster, serve
 from windlass.web import access_control
 
 TOWN = Path(__file__).with_name("town.yaml")

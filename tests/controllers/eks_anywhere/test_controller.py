@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.controllers.machine_pool.world import definition
-from tests.controllers.worker_pools import world
-from tests.controllers.worker_pools.world import DEFINITIONS, EKS, TEMPLATES, World, in_virtual_time, owners
+from tests.controllers import worker_pool_cluster
+from tests.controllers.machine_pool.management_cluster import definition
+from tests.controllers.worker_pool_cluster import DEFINITIONS, EKS, TEMPLATES, World, in_virtual_time, owners
 from windlass import clock
 from windlass.controllers import controller_interface, controller_runtime
 from windlass.controllers.eks_anywhere import controller
@@ -38,7 +38,7 @@ async def put(scene: World, *groups: Json) -> None:
 
 async def conditions(scene: World) -> dict[str, Json]:
     found = await scene.api.get(EKS, "prod", "default")
-    return {each["type"]: each for each in found["status"]["conditions"]}
+    return {item["type"]: item for item in found["status"]["conditions"]}
 
 
 @in_virtual_time
@@ -257,7 +257,7 @@ async def test_a_kubeadm_control_plane_is_looked_at_where_the_cluster_names_one(
         assert found["DefaultCNIConfigured"]["reason"] == "ControlPlaneNotReady"
         await say_control_plane(scene, ("Available", "True"))
         found = await conditions(scene)
-        assert {kind: each["status"] for kind, each in found.items()} == dict.fromkeys(
+        assert {kind: item["status"] for kind, item in found.items()} == dict.fromkeys(
             ("Ready", "ControlPlaneInitialized", "ControlPlaneReady", "WorkersReady"), "True"
         )
         for said, reason in (
@@ -332,7 +332,7 @@ async def test_of_two_clusters_of_one_name_the_older_has_its_groups_and_the_othe
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_either_version_of_cluster_api_serves(version: str) -> None:
-    time = clock.VirtualClock(world.NOW_S)
+    time = clock.VirtualClock(worker_pool_cluster.NOW_S)
 
     async def play() -> None:
         scene = World(time, version)
@@ -381,7 +381,7 @@ async def test_a_name_that_two_clusters_make_belongs_to_whose_it_is_first(scene:
         )
         other = (await scene.api.get(EKS, "prod-b", "default"))["status"]
         assert other["failureMessage"] == told
-        working = {each["type"]: each for each in other["conditions"]}["WorkersReady"]
+        working = {item["type"]: item for item in other["conditions"]}["WorkersReady"]
         assert (working["status"], working["reason"]) == ("False", "WorkerNodeGroupsInvalid")
         assert (await conditions(scene))["WorkersReady"]["status"] == "True"
         await put(scene)  # the group goes, and with it the MachineDeployment

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.controllers.worker_pools.world import LATTICE, TEMPLATES, World, in_virtual_time, owners
+from tests.controllers.worker_pool_cluster import LATTICE, TEMPLATES, World, in_virtual_time, owners
 from windlass.controllers import controller_interface, controller_runtime, machine_deployments
 from windlass.controllers.lattice import controller
 from windlass.controllers.lattice.model import LatticeSettings

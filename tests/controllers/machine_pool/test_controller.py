@@ -5,8 +5,8 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from tests.controllers.machine_pool import world
-from tests.controllers.machine_pool.world import Stage, World, conditions
+from tests.controllers.machine_pool import management_cluster
+from tests.controllers.machine_pool.management_cluster import Stage, World, conditions
 from windlass import clock
 from windlass.controllers import controller_runtime
 from windlass.controllers.machine_pool.model import MachinePoolSettings
@@ -18,7 +18,7 @@ Test = Callable[[World, Stage], Awaitable[None]]
 def in_virtual_time(test: Test) -> Callable[[], None]:
     @functools.wraps(test)
     def run() -> None:
-        time = clock.VirtualClock(world.NOW_S)
+        time = clock.VirtualClock(management_cluster.NOW_S)
 
         async def play() -> None:
             scene = World(time)
@@ -67,7 +67,7 @@ async def test_heartbeats_of_nodes_wake_nobody(scene: World, stage: Stage) -> No
         passes = "windlass_controller_reconcile_total"
         labels = {"controller": "machine_pool", "result": "success"}
         before = scene.registry.get_sample_value(passes, labels)
-        body = world.node("p-0")
+        body = management_cluster.node("p-0")
         body["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-01T00:00:05Z"
         await scene.apply(body)
         await scene.settle()
@@ -141,8 +141,8 @@ async def test_all_nodes_lost_at_once_are_noticed(scene: World, stage: Stage) ->
 @in_virtual_time
 async def test_nodes_become_available_when_their_time_has_passed_and_not_before(scene: World, stage: Stage) -> None:
     await stage.set()
-    since = time_formats.format_time(world.NOW_S)
-    await scene.apply(world.node("p-0", since=since))
+    since = time_formats.format_time(management_cluster.NOW_S)
+    await scene.apply(management_cluster.node("p-0", since=since))
     await stage.add_infrastructure("p", ["test:///p-0"])
     await stage.add_pool("p", 1, minReadySeconds=100)
     async with scene.controlled():
@@ -213,7 +213,7 @@ async def test_counters_follow_the_machines_at_once(scene: World, stage: Stage) 
     await stage.set()
     await stage.add_nodes("m-0")
     labels = {"cluster.x-k8s.io/cluster-name": "work", "cluster.x-k8s.io/pool-name": "p"}
-    kind = {"apiVersion": f"{world.INFRASTRUCTURE}/v1beta1", "kind": "NewMachine"}
+    kind = {"apiVersion": f"{management_cluster.INFRASTRUCTURE}/v1beta1", "kind": "NewMachine"}
     await scene.apply({**kind, "metadata": {"name": "m-0", "labels": labels}, "spec": {"providerID": "test:///m-0"}})
     await stage.add_infrastructure("p", ["test:///m-0"], infrastructureMachineKind="NewMachine")
     await stage.add_pool("p", 1)
@@ -222,7 +222,7 @@ async def test_counters_follow_the_machines_at_once(scene: World, stage: Stage) 
         made = await scene.get("Machine", "m-0")
         assert made is not None
         assert made["spec"]["version"] == "v1.36.3"
-        applied = [each["manager"] for each in made["metadata"]["managedFields"] if each["operation"] == "Apply"]
+        applied = [item["manager"] for item in made["metadata"]["managedFields"] if item["operation"] == "Apply"]
         assert set(applied) == {"machinepool-controller"}
         for ready in (True, False):
             said = [{"type": "Ready", "status": str(ready)}, {"type": "Available", "status": str(ready)}]
@@ -241,7 +241,7 @@ async def test_counters_follow_the_machines_at_once(scene: World, stage: Stage) 
 async def test_a_label_that_leaves_the_template_leaves_the_machines(scene: World, stage: Stage) -> None:
     await stage.set()
     labels = {"cluster.x-k8s.io/cluster-name": "work", "cluster.x-k8s.io/pool-name": "p"}
-    kind = {"apiVersion": f"{world.INFRASTRUCTURE}/v1beta1", "kind": "NewMachine"}
+    kind = {"apiVersion": f"{management_cluster.INFRASTRUCTURE}/v1beta1", "kind": "NewMachine"}
     await scene.apply({**kind, "metadata": {"name": "m-0", "labels": labels}, "spec": {}})
     await stage.add_infrastructure("p", [], infrastructureMachineKind="NewMachine")
     await stage.add_pool("p", 0)
@@ -294,11 +294,15 @@ async def test_rotation_copies_every_new_secret_name_but_only_if_asked_for(scene
         name = f"p{int(rotate)}"
         if not rotate:
             await stage.set()
-        boot = {"apiVersion": f"{world.INFRASTRUCTURE}/v1beta1", "kind": "NewBoot", "metadata": {"name": name}}
+        boot = {
+            "apiVersion": f"{management_cluster.INFRASTRUCTURE}/v1beta1",
+            "kind": "NewBoot",
+            "metadata": {"name": name},
+        }
         status = {"initialization": {"dataSecretCreated": True}, "dataSecretName": "first"}
         await scene.apply({**boot, "spec": {}, "status": status})
         await stage.add_infrastructure(name, [])
-        reference = {"apiGroup": world.INFRASTRUCTURE, "kind": "NewBoot", "name": name}
+        reference = {"apiGroup": management_cluster.INFRASTRUCTURE, "kind": "NewBoot", "name": name}
         await stage.add_pool(name, 0, bootstrap={"configRef": reference})
         async with scene.controlled(MachinePoolSettings(rotate_bootstrap_secret=rotate)):
             await scene.apply({**boot, "status": {"dataSecretName": "second"}})
@@ -390,18 +394,18 @@ async def test_two_clusters_at_once_are_told_apart(scene: World, stage: Stage) -
     other = scene.add_cluster("other")
     await stage.add_cluster("other")
     await stage.add_nodes("same")
-    body = world.node("same", version="v1.35.0")
-    await other.create(resources.NODES, world.without_status(body))
+    body = management_cluster.node("same", version="v1.35.0")
+    await other.create(resources.NODES, management_cluster.without_status(body))
     await other.merge_patch(resources.NODES, "same", {"status": body["status"]}, subresource="status")
     for name, cluster in (("one", "work"), ("two", "other")):
         await stage.add_infrastructure(name, ["test:///same"])
         await stage.add_pool(name, 1, cluster=cluster)
     async with scene.controlled():
-        one, two = await scene.pool("one"), await scene.pool("two")
-        assert [each["status"]["phase"] for each in (one, two)] == ["Running", "Running"]
-        assert one["status"]["versions"] != two["status"]["versions"]
-        assert one["status"]["nodeRefs"][0]["uid"] != two["status"]["nodeRefs"][0]["uid"]
-        assert "InputsValid" not in {**conditions(one), **conditions(two)}
+        entry, two = await scene.pool("one"), await scene.pool("two")
+        assert [item["status"]["phase"] for item in (entry, two)] == ["Running", "Running"]
+        assert entry["status"]["versions"] != two["status"]["versions"]
+        assert entry["status"]["nodeRefs"][0]["uid"] != two["status"]["nodeRefs"][0]["uid"]
+        assert "InputsValid" not in {**conditions(entry), **conditions(two)}
         await scene.delete("MachinePool", "two")
         await scene.settle(5.0)
         assert await scene.get("Node", "same") is not None
@@ -412,10 +416,12 @@ async def test_two_clusters_at_once_are_told_apart(scene: World, stage: Stage) -
 async def test_a_kubeconfig_that_changes_is_used_at_once(scene: World, stage: Stage) -> None:
     async with running_pool(scene, stage):
         other = scene.add_cluster("other")
-        body = world.node("p-0", version="v1.35.0")
-        await other.create(resources.NODES, world.without_status(body))
+        body = management_cluster.node("p-0", version="v1.35.0")
+        await other.create(resources.NODES, management_cluster.without_status(body))
         await other.merge_patch(resources.NODES, "p-0", {"status": body["status"]}, subresource="status")
-        await scene.apply(world.secret("work-kubeconfig", world.kubeconfig("https://other.example:6443")))
+        await scene.apply(
+            management_cluster.secret("work-kubeconfig", management_cluster.kubeconfig("https://other.example:6443"))
+        )
         await scene.settle(5.0)
         assert (await scene.pool("p"))["status"]["versions"] == [{"version": "v1.35.0", "replicas": 1}]
 
@@ -424,7 +430,7 @@ async def test_a_kubeconfig_that_changes_is_used_at_once(scene: World, stage: St
 
 
 def test_a_server_that_has_only_v1beta1_is_served_in_v1beta1() -> None:
-    time = clock.VirtualClock(world.NOW_S)
+    time = clock.VirtualClock(management_cluster.NOW_S)
 
     async def play() -> None:
         scene = World(time, "v1beta1")
@@ -439,9 +445,9 @@ def test_a_server_that_has_only_v1beta1_is_served_in_v1beta1() -> None:
             assert (status["phase"], status["readyReplicas"], status["bootstrapReady"]) == ("Running", 1, True)
             assert status["infrastructureReady"] is True
             assert status["v1beta2"]["readyReplicas"] == 1
-            assert [each["type"] for each in status["conditions"]] == [
+            assert [item["type"] for item in status["conditions"]] == [
                 "Ready", "BootstrapReady", "InfrastructureReady", "ReplicasReady"]  # fmt: skip
-            assert [each["type"] for each in status["v1beta2"]["conditions"]] == ["Paused"]
+            assert [entry["type"] for entry in status["v1beta2"]["conditions"]] == ["Paused"]
             assert "deprecated" not in status
             assert pool["metadata"]["ownerReferences"][0]["apiVersion"] == "cluster.x-k8s.io/v1beta1"
             infra = await scene.get("NewPool", "p")

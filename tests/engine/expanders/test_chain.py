@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.expanders import build
+from tests.engine.expanders import builders
 from windlass.engine.expanders import chain, priority
 from windlass.engine.expanders.price import PriceTable
 from windlass.engine.model.scale_up_status import ExpansionOption
@@ -20,13 +20,13 @@ def situation(seed: int = 0) -> chain.ExpanderContext:
 
 def test_each_strategy_narrows_what_the_one_before_kept() -> None:
     options = [
-        build.option("few-pods", 1, build.pods(1)),
-        build.option("many-nodes", 3, build.pods(4)),
-        build.option("best", 2, build.pods(4)),
+        builders.option("few-pods", 1, builders.pods(1)),
+        builders.option("many-nodes", 3, builders.pods(4)),
+        builders.option("best", 2, builders.pods(4)),
     ]
     choice = chain.choose_option(options, ["most-pods", "least-nodes"], situation())
     assert choice.winner is options[2]
-    assert [(name, build.groups(list(kept))) for name, kept in choice.steps] == [
+    assert [(name, builders.groups(list(kept))) for name, kept in choice.steps] == [
         ("most-pods", ["many-nodes", "best"]),
         ("least-nodes", ["best"]),
     ]
@@ -42,7 +42,7 @@ def test_nobody_is_asked_after_one_option_is_left() -> None:
 
 
 def test_a_tie_is_drawn_with_the_generator() -> None:
-    options = [build.option(group, 1, build.pods(1)) for group in "abcdef"]
+    options = [builders.option(group, 1, builders.pods(1)) for group in "abcdef"]
     winners = [chain.choose_option(options, ["least-nodes"], situation(seed)).winner for seed in range(40)]
     assert {winner.group for winner in winners if winner} == set("abcdef")
     once, again = (chain.choose_option(options, ["least-nodes"], situation(3)).winner for _ in range(2))
@@ -50,7 +50,7 @@ def test_a_tie_is_drawn_with_the_generator() -> None:
 
 
 def test_when_all_are_dropped_nothing_is_chosen() -> None:
-    options = [build.option("a", 0), build.option("b", 0)]
+    options = [builders.option("a", 0), builders.option("b", 0)]
     assert chain.choose_option(options, ["least-nodes", "most-pods"], situation()).winner is None
     assert chain.choose_option([], ["random"], situation()).winner is None
 
@@ -66,7 +66,7 @@ def test_a_name_given_twice_is_refused() -> None:
 
 
 def test_a_strategy_after_random_is_refused_because_it_is_never_asked() -> None:
-    with pytest.raises(InvalidInput, match="price after random is never asked"):
+    with pytest.raises(InvalidInput, match="price after random has no effect"):
         chain.check_names(["random", "price"])
 
 
@@ -76,7 +76,7 @@ def test_price_without_prices_is_refused() -> None:
 
 
 def test_every_strategy_can_be_built_and_asked() -> None:
-    options = [build.option("a", 1, build.pods(1)), build.option("b", 1, build.pods(1))]
+    options = [builders.option("a", 1, builders.pods(1)), builders.option("b", 1, builders.pods(1))]
     for name in chain.STRATEGIES:
         (strategy,) = chain.build_chain([name], situation())
         assert all(option in options for option in strategy.best_options(options))
@@ -85,7 +85,7 @@ def test_every_strategy_can_be_built_and_asked() -> None:
 NAMES = st.lists(st.sampled_from([name for name in chain.STRATEGIES if name != "random"]), unique=True)
 
 
-@given(build.many_options, NAMES, st.booleans(), st.integers(0, 5))
+@given(builders.many_options, NAMES, st.booleans(), st.integers(0, 5))
 def test_the_winner_is_one_that_every_strategy_asked_kept(
     options: list[ExpansionOption], names: list[str], then_random: bool, seed: int
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.expanders import build
+from tests.engine.expanders import builders
 from windlass.engine.expanders import price
 from windlass.engine.expanders.price import INSTANCE_TYPE, INSTANCE_TYPE_BETA, PriceTable
 from windlass.engine.model import facts
@@ -33,32 +33,32 @@ class Fixed:
 
 
 def keep(options: list[ExpansionOption], pricing: price.PricingModel, cluster_nodes: int = 10) -> list[str]:
-    return build.groups(price.find_best_options(options, pricing, cluster_nodes, GPU_LABEL))
+    return builders.groups(price.find_best_options(options, pricing, cluster_nodes, GPU_LABEL))
 
 
 def score(option: ExpansionOption, pricing: price.PricingModel, cluster_nodes: int = 10) -> price.PriceScore:
-    found = price.score_option(option, pricing, cluster_nodes, GPU_LABEL)
-    assert found is not None
-    return found
+    price_score = price.score_option(option, pricing, cluster_nodes, GPU_LABEL)
+    assert price_score is not None
+    return price_score
 
 
 def test_the_cheaper_of_two_equal_machines_wins() -> None:
-    options = [build.option("dear", 2, build.pods(5)), build.option("cheap", 2, build.pods(5))]
+    options = [builders.option("dear", 2, builders.pods(5)), builders.option("cheap", 2, builders.pods(5))]
     assert keep(options, Fixed({"dear": 0.4, "cheap": 0.2})) == ["cheap"]
 
 
 def test_equal_scores_are_all_kept() -> None:
-    options = [build.option("a", 2, build.pods(5)), build.option("b", 2, build.pods(5))]
+    options = [builders.option("a", 2, builders.pods(5)), builders.option("b", 2, builders.pods(5))]
     assert keep(options, Fixed({"a": 0.4, "b": 0.4})) == ["a", "b"]
 
 
 def test_the_arithmetic_is_the_one_in_the_docstring() -> None:
-    option = build.option("g", 16, build.pods(9), template=build.node("g", cpu=8))
-    found = score(option, Fixed({"g": 0.5}), cluster_nodes=20)
-    assert found.ratio == pytest.approx((0.5 * 16 + 0.1) / (9 * 0.1 + 0.1))
-    assert found.unfitness == 2.0
-    assert found.suppressed == pytest.approx(1 * (1 - math.tanh(1)) + 1)
-    assert found.score == pytest.approx(found.suppressed * found.ratio)
+    option = builders.option("g", 16, builders.pods(9), template=builders.node("g", cpu=8))
+    price_score = score(option, Fixed({"g": 0.5}), cluster_nodes=20)
+    assert price_score.ratio == pytest.approx((0.5 * 16 + 0.1) / (9 * 0.1 + 0.1))
+    assert price_score.unfitness == 2.0
+    assert price_score.suppressed == pytest.approx(1 * (1 - math.tanh(1)) + 1)
+    assert price_score.score == pytest.approx(price_score.suppressed * price_score.ratio)
 
 
 @pytest.mark.parametrize(
@@ -71,61 +71,61 @@ def test_larger_clusters_prefer_larger_machines(nodes: int, millicpu: int) -> No
 
 def test_a_machine_too_large_is_as_unfit_as_one_too_small() -> None:
     pricing = Fixed({"half": 1.0, "double": 1.0})
-    half = score(build.option("half", template=build.node("half", cpu=2)), pricing)
-    double = score(build.option("double", template=build.node("double", cpu=8)), pricing)
+    half = score(builders.option("half", template=builders.node("half", cpu=2)), pricing)
+    double = score(builders.option("double", template=builders.node("double", cpu=8)), pricing)
     assert half.unfitness == double.unfitness == 2.0
 
 
 def test_a_gpu_group_is_left_to_pods_that_need_it() -> None:
-    gpu = build.option("gpu", 1, build.pods(1), template=build.node("gpu", labels={GPU_LABEL: "x"}))
-    plain = build.option("plain", 1, build.pods(1))
+    gpu = builders.option("gpu", 1, builders.pods(1), template=builders.node("gpu", labels={GPU_LABEL: "x"}))
+    plain = builders.option("plain", 1, builders.pods(1))
     pricing = Fixed({"gpu": 0.1, "plain": 9.0})
     assert keep([gpu, plain], pricing) == ["plain"]
     assert score(gpu, pricing).suppressed == price.GPU_UNFITNESS
 
 
 def test_a_gpu_shows_without_label_by_its_resource() -> None:
-    template = replace(build.node("gpu"), allocatable=(("nvidia.com/gpu", 1),))
-    assert score(build.option("gpu", template=template), Fixed({"gpu": 0.1})).suppressed == price.GPU_UNFITNESS
+    template = replace(builders.node("gpu"), allocatable=(("nvidia.com/gpu", 1),))
+    assert score(builders.option("gpu", template=template), Fixed({"gpu": 0.1})).suppressed == price.GPU_UNFITNESS
 
 
 def test_a_group_that_does_not_exist_yet_counts_twice() -> None:
-    there = build.option("g", 1, build.pods(1))
+    there = builders.option("g", 1, builders.pods(1))
     pricing = Fixed({"g": 0.3})
     assert score(replace(there, exists=False), pricing).score == 2 * score(there, pricing).score
 
 
 def test_an_option_with_an_unknown_price_is_left_out() -> None:
-    options = [build.option("known", 1, build.pods(1)), build.option("unknown", 1, build.pods(1))]
+    options = [builders.option("known", 1, builders.pods(1)), builders.option("unknown", 1, builders.pods(1))]
     assert keep(options, Fixed({"known": 99.0})) == ["known"]
     assert keep(options, Fixed({"known": 1.0}, pod=None)) == []
 
 
 def test_without_a_price_for_the_small_pod_the_ratio_is_not_stabilised() -> None:
-    option = build.option("g", 2, build.pods(4))
+    option = builders.option("g", 2, builders.pods(4))
     assert score(option, Fixed({"g": 1.0}, small_pod=None)).ratio == pytest.approx(2.0 / 0.4)
 
 
 def test_nodes_for_worthless_pods_are_paid_in_vain_but_still_compared() -> None:
     pricing = Fixed({"g": 1.0}, pod=0.0, small_pod=0.0)
-    assert score(build.option("g", 1, build.pods(1)), pricing).score == math.inf
-    assert keep([build.option("g", 1, build.pods(1))], pricing) == ["g"]
+    assert score(builders.option("g", 1, builders.pods(1)), pricing).score == math.inf
+    assert keep([builders.option("g", 1, builders.pods(1))], pricing) == ["g"]
 
 
 def test_a_template_without_cpu_is_infinitely_unfit() -> None:
-    option = build.option("g", 500, template=build.node("g", cpu=0))
+    option = builders.option("g", 500, template=builders.node("g", cpu=0))
     assert score(option, Fixed({"g": 1.0})).score == math.inf
 
 
 @given(st.floats(0.01, 100), st.integers(1, 50), st.integers(0, 30))
 def test_a_higher_price_never_makes_an_option_better(node_price: float, node_count: int, pod_count: int) -> None:
-    option = build.option("g", node_count, build.pods(pod_count))
+    option = builders.option("g", node_count, builders.pods(pod_count))
     dearer = score(option, Fixed({"g": node_price * 2}))
     assert score(option, Fixed({"g": node_price})).score <= dearer.score
 
 
 def test_the_score_explains_itself() -> None:
-    text = str(score(build.option("g", 2, build.pods(4)), Fixed({"g": 1.0})))
+    text = str(score(builders.option("g", 2, builders.pods(4)), Fixed({"g": 1.0})))
     assert text.startswith("all_nodes_price=2.000000 pods_price=0.400000 stabilized_ratio=4.200000 ")
 
 
@@ -134,24 +134,24 @@ def test_the_score_explains_itself() -> None:
 
 def test_a_node_costs_what_the_table_says_of_its_instance_type() -> None:
     table = PriceTable({"m5.large": 0.096})
-    assert table.node_price(build.node(labels={INSTANCE_TYPE: "m5.large"})) == 0.096
-    assert table.node_price(build.node(labels={INSTANCE_TYPE_BETA: "m5.large"})) == 0.096
-    assert table.node_price(build.node(labels={INSTANCE_TYPE: "unknown"})) is None
-    assert table.node_price(build.node()) is None
+    assert table.node_price(builders.node(labels={INSTANCE_TYPE: "m5.large"})) == 0.096
+    assert table.node_price(builders.node(labels={INSTANCE_TYPE_BETA: "m5.large"})) == 0.096
+    assert table.node_price(builders.node(labels={INSTANCE_TYPE: "unknown"})) is None
+    assert table.node_price(builders.node()) is None
 
 
 def test_the_annotation_beats_the_table() -> None:
     table = PriceTable({"m5.large": 0.096})
-    labelled = build.node(labels={INSTANCE_TYPE: "m5.large"})
+    labelled = builders.node(labels={INSTANCE_TYPE: "m5.large"})
     assert table.node_price(replace(labelled, annotations={PRICE_ANNOTATION: "0.05"})) == 0.05
 
 
 @pytest.mark.parametrize("text", ["", "cheap", "-1", "nan", "inf", "1,5"])
 def test_an_annotation_that_is_no_price_makes_the_price_unknown(text: str) -> None:
-    assert PriceTable().node_price(replace(build.node(), annotations={PRICE_ANNOTATION: text})) is None
+    assert PriceTable().node_price(replace(builders.node(), annotations={PRICE_ANNOTATION: text})) is None
 
 
 def test_a_pod_is_worth_its_cores_memory_and_gpus() -> None:
     table = PriceTable(rates={"cpu": 1.0, "memory": 10.0, "nvidia.com/gpu": 100.0})
-    requests = ((facts.CPU, 1500), ("example.com/other", 7), (facts.MEMORY, build.GIB // 2), ("nvidia.com/gpu", 2))
+    requests = ((facts.CPU, 1500), ("example.com/other", 7), (facts.MEMORY, builders.GIB // 2), ("nvidia.com/gpu", 2))
     assert table.pod_price(facts.Pod("d", "p", spec=facts.PodSpec(requests=requests))) == pytest.approx(206.5)

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.expanders import build
+from tests.engine.expanders import builders
 from windlass.engine.expanders import priority
 from windlass.errors import InvalidInput
 
 
 def keep(ids: list[str], rules: dict[int, list[str]]) -> list[str]:
-    return build.groups(
-        priority.find_best_options([build.option(group) for group in ids], priority.compile_rules(rules))
+    return builders.groups(
+        priority.find_best_options([builders.option(group) for group in ids], priority.compile_rules(rules))
     )
 
 

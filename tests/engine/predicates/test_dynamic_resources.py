@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import feasible, judge, node
-from tests.engine.devices.making import (
+from tests.engine.dra.builders import (
     ACCEL,
     DRIVER,
     GPU,

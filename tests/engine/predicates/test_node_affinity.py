@@ -65,8 +65,8 @@ def test_an_affinity_without_terms_matches_no_node() -> None:
 
 
 def test_nodes_outside_those_that_all_terms_name_are_not_even_looked_at() -> None:
-    found = judge(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a"), named(Operator.IN, "b")))
-    assert found == {"a": None, "b": None, "c": registry.PreFilterResult(frozenset("ab"), ("NodeAffinity",)).outside}
+    refusals = judge(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a"), named(Operator.IN, "b")))
+    assert refusals == {"a": None, "b": None, "c": registry.PreFilterResult(frozenset("ab"), ("NodeAffinity",)).outside}
     mixed = judge(
         snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a"), labelled("disk", Operator.EXISTS))
     )
@@ -74,14 +74,14 @@ def test_nodes_outside_those_that_all_terms_name_are_not_even_looked_at() -> Non
 
 
 def test_terms_that_name_contradicting_nodes_refuse_the_pod_everywhere() -> None:
-    found = judge(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a", "b")))
-    assert found == dict.fromkeys("abc", node_affinity.CONFLICT)
+    refusals = judge(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a", "b")))
+    assert refusals == dict.fromkeys("abc", node_affinity.CONFLICT)
 
 
 def test_a_profile_can_add_affinity_for_every_pod() -> None:
     profile = settings.FilterConfig(added_affinity=NodeSelector((labelled("disk", Operator.IN, "ssd"),)))
-    found = judge(snapshots.build_snapshot(NODES, []), wanting(size="5"), profile)
-    assert found == {"a": None, "b": node_affinity.ENFORCED, "c": node_affinity.ENFORCED}
+    refusals = judge(snapshots.build_snapshot(NODES, []), wanting(size="5"), profile)
+    assert refusals == {"a": None, "b": node_affinity.ENFORCED, "c": node_affinity.ENFORCED}
 
 
 def test_appended_nodes_are_selected_by_their_own_name_and_hostname() -> None:

@@ -83,9 +83,11 @@ def test_a_claim_that_cannot_be_used_refuses_all_nodes(
 
 
 def test_a_pod_without_claims_is_not_looked_at() -> None:
-    seen = cluster(*NODES)
+    snapshot = cluster(*NODES)
     assert (
-        volume_binding.mask(seen, seen.shape_of(pod(facts.Volume("x", "emptyDir"))), settings.DEFAULT_FILTER_CONFIG)
+        volume_binding.mask(
+            snapshot, snapshot.shape_of(pod(facts.Volume("x", "emptyDir"))), settings.DEFAULT_FILTER_CONFIG
+        )
         is None
     )
 
@@ -94,8 +96,8 @@ def test_a_pod_without_claims_is_not_looked_at() -> None:
 
 
 def test_a_bound_volume_must_be_reached() -> None:
-    seen = cluster(*NODES, bound("data", "v"), disk("v", node_affinity=where(facts.ZONE, "b")))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n0": UNREACHABLE}
+    snapshot = cluster(*NODES, bound("data", "v"), disk("v", node_affinity=where(facts.ZONE, "b")))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n0": UNREACHABLE}
 
 
 def test_a_bound_volume_without_affinity_is_reached_from_everywhere() -> None:
@@ -107,21 +109,23 @@ def test_a_volume_that_is_gone_refuses_every_node() -> None:
 
 
 def test_the_first_bound_volume_at_fault_speaks() -> None:
-    seen = cluster(*NODES, bound("data", "v"), disk("v", node_affinity=where(facts.ZONE, "b")), bound("logs", "gone"))
-    assert refused(seen, volume_binding, pod(uses("data"), uses("logs"))) == {"n0": UNREACHABLE, "n1": GONE}
-    assert refused(seen, volume_binding, pod(uses("logs"), uses("data"))) == {"n0": GONE, "n1": GONE}
+    snapshot = cluster(
+        *NODES, bound("data", "v"), disk("v", node_affinity=where(facts.ZONE, "b")), bound("logs", "gone")
+    )
+    assert refused(snapshot, volume_binding, pod(uses("data"), uses("logs"))) == {"n0": UNREACHABLE, "n1": GONE}
+    assert refused(snapshot, volume_binding, pod(uses("logs"), uses("data"))) == {"n0": GONE, "n1": GONE}
 
 
 def test_names_in_a_volumes_affinity_are_passed_over() -> None:
     by_name = NodeSelector((NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, ("n0",)),)),))
-    seen = cluster(*NODES, bound("data", "v"), disk("v", node_affinity=by_name))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {}
+    snapshot = cluster(*NODES, bound("data", "v"), disk("v", node_affinity=by_name))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {}
 
 
 def test_an_empty_term_reaches_nothing() -> None:
     empty = NodeSelector((NodeSelectorTerm(),))
-    seen = cluster(*NODES, bound("data", "v"), disk("v", node_affinity=empty))
-    assert set(refused(seen, volume_binding, pod(uses("data")))) == {"n0", "n1"}
+    snapshot = cluster(*NODES, bound("data", "v"), disk("v", node_affinity=empty))
+    assert set(refused(snapshot, volume_binding, pod(uses("data")))) == {"n0", "n1"}
 
 
 IN_TREE = {"source": "awsElasticBlockStore", "driver": "ebs.csi.aws.com", "handle": "vol-1"}
@@ -141,22 +145,23 @@ EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 def test_where_a_driver_took_over_zones_are_told_by_its_own_label(volume: facts.PersistentVolume) -> None:
     nodes = node("moved-a", **{EBS_ZONE: "a"}), node("moved-b", zone="a", **{EBS_ZONE: "b", facts.ZONE_BETA: "a"})
     csi_nodes = [facts.CSINode(found.name, migrated_plugins=MIGRATED) for found in nodes]
-    seen = cluster(*nodes, *csi_nodes, bound("data", "v"), volume)
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"moved-b": UNREACHABLE}
+    snapshot = cluster(*nodes, *csi_nodes, bound("data", "v"), volume)
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"moved-b": UNREACHABLE}
 
 
 def test_where_no_driver_took_over_an_in_tree_volume_is_taken_as_it_is() -> None:
-    seen = cluster(*NODES, facts.CSINode("n0"), bound("data", "v"), disk("v", labels={facts.ZONE: "a"}, **IN_TREE))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {}
+    snapshot = cluster(*NODES, facts.CSINode("n0"), bound("data", "v"), disk("v", labels={facts.ZONE: "a"}, **IN_TREE))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {}
 
 
 def test_a_volume_that_its_driver_would_not_know_is_an_error_where_the_driver_took_over() -> None:
     unknown = disk("v", **{**IN_TREE, "handle": ""})
-    seen = cluster(*NODES, facts.CSINode("n0", migrated_plugins=MIGRATED), bound("data", "v"), unknown)
+    snapshot = cluster(*NODES, facts.CSINode("n0", migrated_plugins=MIGRATED), bound("data", "v"), unknown)
     waits = pod(uses("data"))
-    assert set(refused(seen, volume_binding, waits)) == {"n0"}
+    assert set(refused(snapshot, volume_binding, waits)) == {"n0"}
     assert (
-        volume_binding.explain(seen, seen.shape_of(waits), 0, settings.DEFAULT_FILTER_CONFIG).code is StatusCode.ERROR
+        volume_binding.explain(snapshot, snapshot.shape_of(waits), 0, settings.DEFAULT_FILTER_CONFIG).code
+        is StatusCode.ERROR
     )
 
 
@@ -164,8 +169,8 @@ def test_a_volume_that_its_driver_would_not_know_is_an_error_where_the_driver_to
 
 
 def test_a_claim_finds_a_local_volume_where_it_is() -> None:
-    seen = cluster(*NODES, LOCAL, waiting("data", "local"), local("v", "n1"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE}
+    snapshot = cluster(*NODES, LOCAL, waiting("data", "local"), local("v", "n1"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE}
 
 
 @pytest.mark.parametrize(
@@ -198,63 +203,63 @@ def test_a_claim_takes_only_a_volume_that_is_what_it_asks_for(
     change: dict[str, Any], claim_change: dict[str, Any], found: bool
 ) -> None:
     claim = waiting("data", "local", **claim_change)
-    seen = cluster(node("n0"), LOCAL, claim, local("v", "n0", **change))
-    assert refused(seen, volume_binding, pod(uses("data"))) == ({} if found else {"n0": UNBINDABLE})
+    snapshot = cluster(node("n0"), LOCAL, claim, local("v", "n0", **change))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == ({} if found else {"n0": UNBINDABLE})
 
 
 def test_a_volume_that_names_the_claim_keeps_it_from_all_others() -> None:
     named = local("v", "n1", claim_namespace="default", claim_name="data")
-    seen = cluster(*NODES, LOCAL, waiting("data", "local"), named, local("free", "n0"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE}
+    snapshot = cluster(*NODES, LOCAL, waiting("data", "local"), named, local("free", "n0"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE}
 
 
 def test_two_claims_need_two_volumes_and_the_smaller_claim_chooses_first() -> None:
     claims = waiting("big", "local", request_bytes=3 * GIB), waiting("small", "local")
     volumes = local("v0", "n0", 5 * GIB), local("v1", "n1", 2 * GIB), local("w1", "n1", 5 * GIB)
-    seen = cluster(*NODES, LOCAL, *claims, *volumes)
-    assert refused(seen, volume_binding, pod(uses("big"), uses("small"))) == {"n0": UNBINDABLE}
+    snapshot = cluster(*NODES, LOCAL, *claims, *volumes)
+    assert refused(snapshot, volume_binding, pod(uses("big"), uses("small"))) == {"n0": UNBINDABLE}
 
 
 def test_the_smallest_volume_that_will_do_is_taken() -> None:
     claims = waiting("small", "local"), waiting("big", "local", request_bytes=3 * GIB)
-    seen = cluster(node("n0"), LOCAL, *claims, local("a", "n0", 4 * GIB), local("b", "n0", 2 * GIB))
-    assert refused(seen, volume_binding, pod(uses("small"), uses("big"))) == {}
+    snapshot = cluster(node("n0"), LOCAL, *claims, local("a", "n0", 4 * GIB), local("b", "n0", 2 * GIB))
+    assert refused(snapshot, volume_binding, pod(uses("small"), uses("big"))) == {}
 
 
 def test_a_claim_that_the_pod_lists_twice_needs_two_volumes() -> None:
     volumes = local("v0", "n0"), local("v1", "n1"), local("w1", "n1")
-    seen = cluster(*NODES, LOCAL, waiting("data", "local"), *volumes)
-    assert refused(seen, volume_binding, pod(uses("data"), uses("data"))) == {"n0": UNBINDABLE}
+    snapshot = cluster(*NODES, LOCAL, waiting("data", "local"), *volumes)
+    assert refused(snapshot, volume_binding, pod(uses("data"), uses("data"))) == {"n0": UNBINDABLE}
 
 
 def test_listed_twice_a_claim_takes_the_volume_that_names_it_and_then_another() -> None:
     named = local("v", "n0", claim_namespace="default", claim_name="data")
-    seen = cluster(*NODES, LOCAL, waiting("data", "local"), named, local("w0", "n0"), local("w1", "n1"))
-    assert refused(seen, volume_binding, pod(uses("data"), uses("data"))) == {"n1": UNBINDABLE}
-    seen.storage.remove(local("w0", "n0"))
-    assert set(refused(seen, volume_binding, pod(uses("data"), uses("data")))) == {"n0", "n1"}
+    snapshot = cluster(*NODES, LOCAL, waiting("data", "local"), named, local("w0", "n0"), local("w1", "n1"))
+    assert refused(snapshot, volume_binding, pod(uses("data"), uses("data"))) == {"n1": UNBINDABLE}
+    snapshot.storage.remove(local("w0", "n0"))
+    assert set(refused(snapshot, volume_binding, pod(uses("data"), uses("data")))) == {"n0", "n1"}
 
 
 def test_a_volume_on_the_network_serves_every_node_that_reaches_it() -> None:
     wide = local("v", "", node_affinity=where(facts.ZONE, "a", "b"))
     nodes = (*NODES, node("n2", zone="c"))
-    seen = cluster(*nodes, LOCAL, waiting("data", "local"), waiting("more", "local"), wide, local("w", "n1"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n2": UNBINDABLE}
-    assert set(refused(seen, volume_binding, pod(uses("data"), uses("more")))) == {"n0", "n2"}
+    snapshot = cluster(*nodes, LOCAL, waiting("data", "local"), waiting("more", "local"), wide, local("w", "n1"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n2": UNBINDABLE}
+    assert set(refused(snapshot, volume_binding, pod(uses("data"), uses("more")))) == {"n0", "n2"}
 
 
 def test_nodes_appended_in_a_fork_reach_what_their_labels_reach() -> None:
     wide = local("v", "", node_affinity=where(facts.ZONE, "b"))
-    seen = cluster(*NODES, LOCAL, waiting("data", "local"), wide, local("w", "n0"), local("later", "new-1"))
+    snapshot = cluster(*NODES, LOCAL, waiting("data", "local"), wide, local("w", "n0"), local("later", "new-1"))
     waits = pod(uses("data"))
-    assert refused(seen, volume_binding, waits) == {}
-    seen.fork()
-    seen.append(NODES[0], ["new-0", "new-1"])
-    assert refused(seen, volume_binding, waits) == {"new-0": UNBINDABLE}
-    seen.append(NODES[1], ["new-2"])
-    assert refused(seen, volume_binding, waits) == {"new-0": UNBINDABLE}
-    seen.revert()
-    assert refused(seen, volume_binding, waits) == {}
+    assert refused(snapshot, volume_binding, waits) == {}
+    snapshot.fork()
+    snapshot.append(NODES[0], ["new-0", "new-1"])
+    assert refused(snapshot, volume_binding, waits) == {"new-0": UNBINDABLE}
+    snapshot.append(NODES[1], ["new-2"])
+    assert refused(snapshot, volume_binding, waits) == {"new-0": UNBINDABLE}
+    snapshot.revert()
+    assert refused(snapshot, volume_binding, waits) == {}
 
 
 # Volumes to be provisioned
@@ -301,8 +306,8 @@ def capacity(name: str, zone: str | None, size: int | None, largest: int | None 
 def test_a_driver_that_publishes_capacity_needs_the_space(
     capacities: tuple[facts.CSIStorageCapacity, ...], short: set[str]
 ) -> None:
-    seen = cluster(*NODES, DISKS, CAPACITY, waiting("data"), *capacities)
-    assert refused(seen, volume_binding, pod(uses("data"))) == dict.fromkeys(short, NO_SPACE)
+    snapshot = cluster(*NODES, DISKS, CAPACITY, waiting("data"), *capacities)
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == dict.fromkeys(short, NO_SPACE)
 
 
 def test_a_driver_that_publishes_nothing_is_not_asked_for_space() -> None:
@@ -312,29 +317,29 @@ def test_a_driver_that_publishes_nothing_is_not_asked_for_space() -> None:
 
 def test_the_first_claim_that_cannot_be_provisioned_speaks() -> None:
     claims = waiting("local", "local"), waiting("data", request_bytes=2 * GIB)
-    seen = cluster(*NODES, DISKS, LOCAL, CAPACITY, *claims)
-    assert refused(seen, volume_binding, pod(uses("data"), uses("local"))) == {"n0": UNBINDABLE, "n1": UNBINDABLE}
+    snapshot = cluster(*NODES, DISKS, LOCAL, CAPACITY, *claims)
+    assert refused(snapshot, volume_binding, pod(uses("data"), uses("local"))) == {"n0": UNBINDABLE, "n1": UNBINDABLE}
 
 
 def test_what_is_bound_and_what_waits_are_both_named() -> None:
     volumes = disk("v", node_affinity=where(facts.ZONE, "b")), local("w", "n1")
-    seen = cluster(*NODES, LOCAL, bound("data", "v"), waiting("logs", "local"), *volumes)
-    assert refused(seen, volume_binding, pod(uses("data"), uses("logs"))) == {"n0": f"{UNBINDABLE}; {UNREACHABLE}"}
+    snapshot = cluster(*NODES, LOCAL, bound("data", "v"), waiting("logs", "local"), *volumes)
+    assert refused(snapshot, volume_binding, pod(uses("data"), uses("logs"))) == {"n0": f"{UNBINDABLE}; {UNREACHABLE}"}
 
 
 def test_a_claim_that_gets_bound_is_judged_by_its_volume_from_then_on() -> None:
-    seen = cluster(*NODES, LOCAL, waiting("data", "local"), local("v", "n0"), local("w", "n1"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {}
-    seen.storage.put(local("w", "n1", phase="Bound", claim_namespace="default", claim_name="data"))
-    seen.storage.put(bound("data", "w", storage_class="local"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n0": UNREACHABLE}
+    snapshot = cluster(*NODES, LOCAL, waiting("data", "local"), local("v", "n0"), local("w", "n1"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {}
+    snapshot.storage.put(local("w", "n1", phase="Bound", claim_namespace="default", claim_name="data"))
+    snapshot.storage.put(bound("data", "w", storage_class="local"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n0": UNREACHABLE}
 
 
 def test_a_volume_that_its_driver_would_not_know_is_taken_as_it_is_elsewhere() -> None:
     unknown = replace(disk("v", **{**IN_TREE, "handle": ""}), node_affinity=where(facts.HOSTNAME, "n2"))
     nodes = (*NODES, node("n2"))
-    seen = cluster(*nodes, facts.CSINode("n0", migrated_plugins=MIGRATED), bound("data", "v"), unknown)
-    found = refused(seen, volume_binding, pod(uses("data")))
+    snapshot = cluster(*nodes, facts.CSINode("n0", migrated_plugins=MIGRATED), bound("data", "v"), unknown)
+    found = refused(snapshot, volume_binding, pod(uses("data")))
     assert {*found} == {"n0", "n1"}
     assert found["n1"] == UNREACHABLE
 
@@ -343,28 +348,28 @@ def test_everything_that_a_volumes_affinity_names_must_hold() -> None:
     wanted = ((facts.HOSTNAME, ("n0", "n1")), ("disk", ("ssd",)))
     term = NodeSelectorTerm(tuple(Requirement(key, Operator.IN, values) for key, values in wanted))
     nodes = node("n0", disk="hdd"), node("n1", disk="ssd"), node("n2", disk="ssd")
-    seen = cluster(*nodes, LOCAL, waiting("data", "local"), local("v", "n0", node_affinity=NodeSelector((term,))))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE, "n2": UNBINDABLE}
+    snapshot = cluster(*nodes, LOCAL, waiting("data", "local"), local("v", "n0", node_affinity=NodeSelector((term,))))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE, "n2": UNBINDABLE}
 
 
 def test_a_class_without_a_provisioner_provisions_nothing() -> None:
-    seen = cluster(node("n0"), replace(DISKS, provisioner=""), waiting("data"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE}
+    snapshot = cluster(node("n0"), replace(DISKS, provisioner=""), waiting("data"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE}
 
 
 def test_every_node_that_a_class_does_not_provision_for_is_told_why() -> None:
     zones = replace(DISKS, allowed_topologies=(((facts.ZONE, ("a",)),), ((facts.ZONE, ("c",)),)))
-    seen = cluster(*NODES, node("n2", zone="c"), node("n3", zone="d"), zones, waiting("data"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n1": UNBINDABLE, "n3": UNBINDABLE}
+    snapshot = cluster(*NODES, node("n2", zone="c"), node("n3", zone="d"), zones, waiting("data"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n1": UNBINDABLE, "n3": UNBINDABLE}
     nothing = replace(DISKS, provisioner="kubernetes.io/no-provisioner")
-    seen = cluster(*NODES, nothing, waiting("data"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE, "n1": UNBINDABLE}
+    snapshot = cluster(*NODES, nothing, waiting("data"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n0": UNBINDABLE, "n1": UNBINDABLE}
 
 
 def test_the_first_bound_volume_at_fault_speaks_though_a_later_one_is_of_an_in_tree_plugin() -> None:
     volumes = disk("v", node_affinity=where(facts.ZONE, "b")), disk("w", **{**IN_TREE, "handle": ""})
-    seen = cluster(*NODES, bound("data", "v"), bound("more", "w"), *volumes, bound("logs", "gone"))
-    assert refused(seen, volume_binding, pod(uses("data"), uses("more"), uses("logs"))) == {
+    snapshot = cluster(*NODES, bound("data", "v"), bound("more", "w"), *volumes, bound("logs", "gone"))
+    assert refused(snapshot, volume_binding, pod(uses("data"), uses("more"), uses("logs"))) == {
         "n0": UNREACHABLE,
         "n1": GONE,
     }
@@ -383,46 +388,46 @@ def test_a_claim_finds_a_volume_whatever_its_affinity_is_made_of(
 ) -> None:
     selector = None if affinity is None else NodeSelector((NodeSelectorTerm((affinity,)),))
     nodes = node("n0", zone="a"), node("n1", zone="b", disk="ssd")
-    seen = cluster(*nodes, LOCAL, waiting("data", "local"), local("v", "", node_affinity=selector))
+    snapshot = cluster(*nodes, LOCAL, waiting("data", "local"), local("v", "", node_affinity=selector))
     waits = pod(uses("data"))
-    assert refused(seen, volume_binding, waits) == dict.fromkeys(unbindable, UNBINDABLE)
-    seen.fork()
-    seen.append(nodes[0], ["like-n0"])
-    seen.append(nodes[1], ["like-n1"])
+    assert refused(snapshot, volume_binding, waits) == dict.fromkeys(unbindable, UNBINDABLE)
+    snapshot.fork()
+    snapshot.append(nodes[0], ["like-n0"])
+    snapshot.append(nodes[1], ["like-n1"])
     alike = {f"like-{name}" for name in unbindable}
-    assert refused(seen, volume_binding, waits) == dict.fromkeys(unbindable | alike, UNBINDABLE)
-    seen.revert()
+    assert refused(snapshot, volume_binding, waits) == dict.fromkeys(unbindable | alike, UNBINDABLE)
+    snapshot.revert()
 
 
 def test_where_there_is_no_node_no_volume_is_found_and_nothing_breaks() -> None:
-    seen = cluster(LOCAL, waiting("data", "local"), local("v", "n0"))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {}
+    snapshot = cluster(LOCAL, waiting("data", "local"), local("v", "n0"))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {}
 
 
 def test_where_no_storage_is_reached_not_even_a_byte_has_space() -> None:
     tiny = waiting("data", request_bytes=1)
-    seen = cluster(*NODES, DISKS, CAPACITY, tiny, capacity("c", "b", 1))
-    assert refused(seen, volume_binding, pod(uses("data"))) == {"n0": NO_SPACE}
+    snapshot = cluster(*NODES, DISKS, CAPACITY, tiny, capacity("c", "b", 1))
+    assert refused(snapshot, volume_binding, pod(uses("data"))) == {"n0": NO_SPACE}
 
 
 def test_space_is_looked_for_from_nodes_that_come_one_after_the_other() -> None:
-    seen = cluster(*NODES, DISKS, CAPACITY, waiting("data"), capacity("c", "a", GIB))
+    snapshot = cluster(*NODES, DISKS, CAPACITY, waiting("data"), capacity("c", "a", GIB))
     waits = pod(uses("data"))
-    seen.fork()
+    snapshot.fork()
     for number in range(4):
-        seen.append(NODES[0], [f"new-{number}"])
-        assert refused(seen, volume_binding, waits) == {"n1": NO_SPACE}
+        snapshot.append(NODES[0], [f"new-{number}"])
+        assert refused(snapshot, volume_binding, waits) == {"n1": NO_SPACE}
 
 
 def test_volumes_that_some_of_the_same_nodes_reach_are_told_apart_on_each() -> None:
     nodes = node("n0", zone="a"), node("n1", zone="a", disk="ssd"), node("n2", zone="b", disk="ssd"), node("n3")
     volumes = local("v", "", node_affinity=where(facts.ZONE, "a")), local("w", "", node_affinity=where("disk", "ssd"))
-    seen = cluster(*nodes, LOCAL, waiting("data", "local"), waiting("more", "local"), *volumes)
-    assert set(refused(seen, volume_binding, pod(uses("data")))) == {"n3"}
-    assert set(refused(seen, volume_binding, pod(uses("data"), uses("more")))) == {"n0", "n2", "n3"}
+    snapshot = cluster(*nodes, LOCAL, waiting("data", "local"), waiting("more", "local"), *volumes)
+    assert set(refused(snapshot, volume_binding, pod(uses("data")))) == {"n3"}
+    assert set(refused(snapshot, volume_binding, pod(uses("data"), uses("more")))) == {"n0", "n2", "n3"}
 
 
 def test_a_claim_that_is_missing_hides_none_behind_it() -> None:
-    seen = cluster(*NODES, bound("data", "v"))
-    found = volume_binding.sort_claims(seen.storage, seen.shape_of(pod(uses("missing"), uses("data"))))
-    assert [claim.name for claim in found.bound] == ["data"]
+    snapshot = cluster(*NODES, bound("data", "v"))
+    pod_claims = volume_binding.sort_claims(snapshot.storage, snapshot.shape_of(pod(uses("missing"), uses("data"))))
+    assert [claim.name for claim in pod_claims.bound] == ["data"]

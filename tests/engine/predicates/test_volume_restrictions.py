@@ -39,36 +39,36 @@ GCE, AWS, ISCSI, RBD = "gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rb
     ],
 )
 def test_inline_disks_conflict_by_what_names_them(held: facts.Volume, wanted: facts.Volume, conflicts: bool) -> None:
-    seen = cluster(node("n0"), node("n1"), pod(held, name="holder", on="n1"))
-    assert refused(seen, volume_restrictions, pod(wanted)) == ({"n1": NO_DISK} if conflicts else {})
+    snapshot = cluster(node("n0"), node("n1"), pod(held, name="holder", on="n1"))
+    assert refused(snapshot, volume_restrictions, pod(wanted)) == ({"n1": NO_DISK} if conflicts else {})
 
 
 def test_an_exclusive_claim_in_use_anywhere_refuses_every_node() -> None:
-    seen = cluster(node("n0"), node("n1"), EXCLUSIVE, disk("v"), pod(uses("data"), name="holder", on="n1"))
-    assert refused(seen, volume_restrictions, pod(uses("data"))) == {"n0": IN_USE, "n1": IN_USE}
+    snapshot = cluster(node("n0"), node("n1"), EXCLUSIVE, disk("v"), pod(uses("data"), name="holder", on="n1"))
+    assert refused(snapshot, volume_restrictions, pod(uses("data"))) == {"n0": IN_USE, "n1": IN_USE}
 
 
 def test_a_disk_in_use_is_named_before_a_claim_in_use() -> None:
     holder = pod(uses("data"), inline(GCE, "a"), name="holder", on="n1")
-    seen = cluster(node("n0"), node("n1"), EXCLUSIVE, disk("v"), holder)
-    assert refused(seen, volume_restrictions, pod(uses("data"), inline(GCE, "a"))) == {"n0": IN_USE, "n1": NO_DISK}
+    snapshot = cluster(node("n0"), node("n1"), EXCLUSIVE, disk("v"), holder)
+    assert refused(snapshot, volume_restrictions, pod(uses("data"), inline(GCE, "a"))) == {"n0": IN_USE, "n1": NO_DISK}
 
 
 def test_a_claim_that_many_may_use_refuses_nobody() -> None:
-    seen = cluster(node("n0"), bound("data", "v"), disk("v"), pod(uses("data"), name="holder", on="n0"))
-    assert refused(seen, volume_restrictions, pod(uses("data"))) == {}
+    snapshot = cluster(node("n0"), bound("data", "v"), disk("v"), pod(uses("data"), name="holder", on="n0"))
+    assert refused(snapshot, volume_restrictions, pod(uses("data"))) == {}
 
 
 def test_a_claim_held_by_an_ephemeral_volume_is_not_in_use_by_name() -> None:
     made = bound("holder-scratch", "v", access_modes=("ReadWriteOncePod",), owner_uids=("uid-holder",))
-    seen = cluster(node("n0"), made, disk("v"), pod(ephemeral("scratch", "holder"), name="holder", on="n0"))
-    assert refused(seen, volume_restrictions, pod(uses("holder-scratch"))) == {}
+    snapshot = cluster(node("n0"), made, disk("v"), pod(ephemeral("scratch", "holder"), name="holder", on="n0"))
+    assert refused(snapshot, volume_restrictions, pod(uses("holder-scratch"))) == {}
 
 
 def test_a_claim_of_the_same_name_in_another_namespace_is_another_claim() -> None:
     holder = facts.Pod("other", "holder", spec=facts.PodSpec(volumes=(uses("data"),)), node_name="n0")
-    seen = cluster(node("n0"), EXCLUSIVE, disk("v"), holder)
-    assert refused(seen, volume_restrictions, pod(uses("data"))) == {}
+    snapshot = cluster(node("n0"), EXCLUSIVE, disk("v"), holder)
+    assert refused(snapshot, volume_restrictions, pod(uses("data"))) == {}
 
 
 def test_a_claim_that_is_missing_refuses_before_any_node() -> None:
@@ -82,29 +82,29 @@ def test_an_ephemeral_claim_that_is_missing_is_for_another_filter() -> None:
 
 
 def test_a_holder_that_is_lifted_frees_its_claim_until_that_is_undone() -> None:
-    seen = cluster(node("n0"), EXCLUSIVE, disk("v"), pod(uses("data"), name="holder", on="n0"))
-    holder = seen.pods.rows["uid-holder"]
-    seen.fork()
-    seen.unbind(holder)
-    assert refused(seen, volume_restrictions, pod(uses("data"))) == {}
-    seen.revert()
-    assert refused(seen, volume_restrictions, pod(uses("data"))) == {"n0": IN_USE}
+    snapshot = cluster(node("n0"), EXCLUSIVE, disk("v"), pod(uses("data"), name="holder", on="n0"))
+    holder = snapshot.pods.rows["uid-holder"]
+    snapshot.fork()
+    snapshot.unbind(holder)
+    assert refused(snapshot, volume_restrictions, pod(uses("data"))) == {}
+    snapshot.revert()
+    assert refused(snapshot, volume_restrictions, pod(uses("data"))) == {"n0": IN_USE}
 
 
 def test_a_pod_placed_in_a_fork_holds_its_disk_until_that_is_undone() -> None:
-    seen = cluster(node("n0"), node("n1"))
+    snapshot = cluster(node("n0"), node("n1"))
     wanted = pod(inline(GCE, "a"))
-    seen.fork()
-    seen.place(seen.shape_of(wanted), 1)
-    assert refused(seen, volume_restrictions, wanted) == {"n1": NO_DISK}
-    seen.revert()
-    assert refused(seen, volume_restrictions, wanted) == {}
+    snapshot.fork()
+    snapshot.place(snapshot.shape_of(wanted), 1)
+    assert refused(snapshot, volume_restrictions, wanted) == {"n1": NO_DISK}
+    snapshot.revert()
+    assert refused(snapshot, volume_restrictions, wanted) == {}
 
 
 def test_what_pods_on_a_retired_node_hold_is_free() -> None:
-    seen = cluster(node("n0"), node("n1"), EXCLUSIVE, disk("v"), pod(uses("data"), name="holder", on="n1"))
-    seen.fork()
-    seen.mark_gone(1)
-    assert refused(seen, volume_restrictions, pod(uses("data"))) == {}
-    seen.revert()
-    assert set(refused(seen, volume_restrictions, pod(uses("data")))) == {"n0", "n1"}
+    snapshot = cluster(node("n0"), node("n1"), EXCLUSIVE, disk("v"), pod(uses("data"), name="holder", on="n1"))
+    snapshot.fork()
+    snapshot.mark_gone(1)
+    assert refused(snapshot, volume_restrictions, pod(uses("data"))) == {}
+    snapshot.revert()
+    assert set(refused(snapshot, volume_restrictions, pod(uses("data")))) == {"n0", "n1"}

@@ -40,27 +40,27 @@ NODES = (
     ],
 )
 def test_a_volumes_zone_labels_bind_its_pod(labels: dict[str, str], passing: set[str]) -> None:
-    seen = cluster(*NODES, bound("data", "v"), disk("v", labels=labels))
+    snapshot = cluster(*NODES, bound("data", "v"), disk("v", labels=labels))
     expected = {found.name: OTHER_ZONE for found in NODES if found.name not in passing}
-    assert refused(seen, volume_zone, pod(uses("data"))) == expected
+    assert refused(snapshot, volume_zone, pod(uses("data"))) == expected
 
 
 def test_every_volume_must_be_in_the_zone() -> None:
     volumes = disk("v", labels={facts.ZONE: "a"}), disk("w", labels={facts.ZONE: "b"})
-    seen = cluster(*NODES[:2], bound("data", "v"), bound("logs", "w"), *volumes)
-    assert set(refused(seen, volume_zone, pod(uses("data"), uses("logs")))) == {"a", "b"}
+    snapshot = cluster(*NODES[:2], bound("data", "v"), bound("logs", "w"), *volumes)
+    assert set(refused(snapshot, volume_zone, pod(uses("data"), uses("logs")))) == {"a", "b"}
 
 
 def test_a_nodes_own_beta_label_goes_before_its_successor() -> None:
     moved = node("n", zone="a", **{facts.ZONE_BETA: "b"})
-    seen = cluster(moved, bound("data", "v"), disk("v", labels={facts.ZONE_BETA: "a"}))
-    assert set(refused(seen, volume_zone, pod(uses("data")))) == {"n"}
+    snapshot = cluster(moved, bound("data", "v"), disk("v", labels={facts.ZONE_BETA: "a"}))
+    assert set(refused(snapshot, volume_zone, pod(uses("data")))) == {"n"}
 
 
 def test_the_claim_of_an_ephemeral_volume_is_not_looked_at() -> None:
     made = bound("p-scratch", "v", owner_uids=("uid-p",))
-    seen = cluster(*NODES, made, disk("v", labels={facts.ZONE: "a"}))
-    assert refused(seen, volume_zone, pod(ephemeral("scratch"))) == {}
+    snapshot = cluster(*NODES, made, disk("v", labels={facts.ZONE: "a"}))
+    assert refused(snapshot, volume_zone, pod(ephemeral("scratch"))) == {}
     assert refuse(cluster(*NODES), volume_zone, pod(ephemeral("scratch"))) is None
 
 
@@ -82,12 +82,12 @@ def test_a_claim_without_a_place_refuses_all_nodes(stored: tuple[StorageFact, ..
 
 
 def test_nodes_appended_in_a_fork_are_judged_by_their_template() -> None:
-    seen = cluster(NODES[0], bound("data", "v"), disk("v", labels={facts.ZONE: "a"}))
-    assert refused(seen, volume_zone, pod(uses("data"))) == {}
-    seen.fork()
-    seen.append(NODES[1], ["new-b"])
-    assert set(refused(seen, volume_zone, pod(uses("data")))) == {"new-b"}
-    seen.revert()
-    seen.fork()
-    seen.append(NODES[0], ["new-a"])
-    assert refused(seen, volume_zone, pod(uses("data"))) == {}
+    snapshot = cluster(NODES[0], bound("data", "v"), disk("v", labels={facts.ZONE: "a"}))
+    assert refused(snapshot, volume_zone, pod(uses("data"))) == {}
+    snapshot.fork()
+    snapshot.append(NODES[1], ["new-b"])
+    assert set(refused(snapshot, volume_zone, pod(uses("data")))) == {"new-b"}
+    snapshot.revert()
+    snapshot.fork()
+    snapshot.append(NODES[0], ["new-a"])
+    assert refused(snapshot, volume_zone, pod(uses("data"))) == {}

@@ -83,7 +83,7 @@ def cluster(
 
 def refuse(seen: snapshot.Snapshot, rule: ModuleType, waits: facts.Pod) -> Refusal | None:
     """What the filter says before it looks at a node."""
-    refusal: Refusal | None = rule.refuse(seen, seen.shape_of(waits), settings.DEFAULT_FILTER_CONFIG)
+    refusal: Refusal | None = rule.pre_filter(seen, seen.shape_of(waits), settings.DEFAULT_FILTER_CONFIG)
     return refusal
 
 

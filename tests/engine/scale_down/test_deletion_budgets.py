@@ -26,7 +26,7 @@ def crop(
     registered: dict[str, int] | None = None,
 ) -> StartedDeletions:
     """Nodes are called after their groups: `<group>-<number>`."""
-    by_id = {one.id: one for one in groups}
+    by_id = {node_group.id: node_group for node_group in groups}
     group_of = {name: by_id[of] for name in (*empty, *drain) if (of := name.split("-")[0]) in by_id}
     counted = Counter(of.id for of in group_of.values()) if registered is None else registered
     leaving = DeletionsInProgress(
@@ -113,7 +113,7 @@ def build(found: Clusters) -> tuple[list[node_groups.NodeGroup], list[str], list
     groups = [group(f"g{i}", e + d + s, zero_or_max=w) for i, (w, e, d, s) in enumerate(found)]
     empty = [f"g{i}-{number}" for i, (_, e, _, _) in enumerate(found) for number in range(e)]
     drain = [f"g{i}-{e + number}" for i, (_, e, d, _) in enumerate(found) for number in range(d)]
-    return groups, empty, drain, {one.id: one.target_size for one in groups}
+    return groups, empty, drain, {node_group.id: node_group.target_size for node_group in groups}
 
 
 @given(clusters, limits)
@@ -124,9 +124,9 @@ def test_whole_groups_are_never_split(found: Clusters, limit: tuple[int, int, in
     going: Counter[str] = Counter()
     for bucket in (*started.empty, *started.drain):
         going[bucket.group] += len(bucket.nodes)
-    for one in groups:
-        if one.options.zero_or_max:
-            assert going[one.id] in (0, one.target_size)
+    for node_group in groups:
+        if node_group.options.zero_or_max:
+            assert going[node_group.id] in (0, node_group.target_size)
 
 
 @given(clusters, limits)
@@ -134,8 +134,12 @@ def test_limits_hold_but_for_one_whole_group(found: Clusters, limit: tuple[int, 
     total, drains, empty_running, drain_running = limit
     groups, empty, drain, registered = build(found)
     started = crop(empty, drain, groups, limited(total, drains), empty_running, drain_running, registered)
-    is_whole = {one.id: one.options.zero_or_max for one in groups}
-    plain = sum(len(one.nodes) for one in (*started.empty, *started.drain) if not is_whole[one.group])
+    is_whole = {node_group.id: node_group.options.zero_or_max for node_group in groups}
+    plain = sum(
+        len(node_group_view.nodes)
+        for node_group_view in (*started.empty, *started.drain)
+        if not is_whole[node_group_view.group]
+    )
     plain_drains = sum(len(one.nodes) for one in started.drain if not is_whole[one.group])
     assert plain <= max(total - empty_running - drain_running, 0)
     assert plain_drains <= max(drains - drain_running, 0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.scale_down import plain_utilization
+from tests.engine.scale_down import utilization_oracle
 from tests.engine.scale_down.builders import (
     AGENT,
     APP,
@@ -59,18 +59,18 @@ def test_an_empty_node_of_a_group_is_eligible() -> None:
 
 
 def test_no_candidates_are_no_trouble() -> None:
-    found = check([])
-    assert (found.eligible, found.kept, found.changes_at_s) == ([], [], float("inf"))
+    result = check([])
+    assert (result.eligible, result.kept, result.changes_at_s) == ([], [], float("inf"))
 
 
 # ── Reasons ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_node_being_deleted_is_kept_until_its_mark_is_five_minutes_old() -> None:
-    found = check([node("n", taints=being_deleted(10))])
-    assert reason_of(found) is UnremovableReason.CURRENTLY_BEING_DELETED
-    assert (found.kept[0].found, found.kept[0].limit) == (10.0, 300.0)
-    assert found.changes_at_s == NOW_S + 290
+    result = check([node("n", taints=being_deleted(10))])
+    assert reason_of(result) is UnremovableReason.CURRENTLY_BEING_DELETED
+    assert (result.kept[0].found, result.kept[0].limit) == (10.0, 300.0)
+    assert result.changes_at_s == NOW_S + 290
     assert check([node("n", taints=being_deleted(300))]).eligible == ["n"]
 
 
@@ -84,34 +84,34 @@ def test_a_node_without_a_group_is_kept() -> None:
 
 
 def test_a_node_that_is_not_in_the_cluster_is_kept() -> None:
-    found = eligibility.check_eligibility(
+    result = eligibility.check_eligibility(
         snapshots.build_snapshot([], []), ["n"], {"n": group("g", 1)}, {}, PEER, NOW_S, LABEL
     )
-    assert reason_of(found) is UnremovableReason.UNEXPECTED_ERROR
+    assert reason_of(result) is UnremovableReason.UNEXPECTED_ERROR
 
 
 @pytest.mark.parametrize("bare", [node("n", cpu=0), node("n", memory=0)])
 def test_a_node_that_does_not_tell_what_it_has_is_kept_and_not_measured(bare: facts.Node) -> None:
-    found = check([bare], settings=with_scale_down(scale_down_unready_enabled=False))
-    assert reason_of(found) is UnremovableReason.UNEXPECTED_ERROR
-    assert found.utilization_of("n") is None
+    result = check([bare], settings=with_scale_down(scale_down_unready_enabled=False))
+    assert reason_of(result) is UnremovableReason.UNEXPECTED_ERROR
+    assert result.utilization_of("n") is None
 
 
 def test_an_unready_node_is_kept_only_if_such_nodes_are_not_to_be_removed() -> None:
     unready = node("n", conditions=NOT_READY)
     assert check([unready]).eligible == ["n"]
-    found = check([unready], settings=with_scale_down(scale_down_unready_enabled=False))
-    assert reason_of(found) is UnremovableReason.SCALE_DOWN_UNREADY_DISABLED
-    assert found.utilization_of("n") is None
+    result = check([unready], settings=with_scale_down(scale_down_unready_enabled=False))
+    assert reason_of(result) is UnremovableReason.SCALE_DOWN_UNREADY_DISABLED
+    assert result.utilization_of("n") is None
 
 
 def test_utilization_at_the_threshold_is_eligible_and_above_is_not() -> None:
     nodes, pods = [node("at"), node("above")], [pod("p", "at", cpu=500), pod("q", "above", memory=501)]
-    found = check(nodes, pods)
-    assert found.eligible == ["at"]
-    (kept,) = found.kept
+    result = check(nodes, pods)
+    assert result.eligible == ["at"]
+    (kept,) = result.kept
     assert (kept.node_name, kept.reason, kept.found, kept.limit) == ("above", "NotUnderutilized", 0.501, 0.5)
-    assert found.utilization_of("above") == scale_down_state.NodeUtilization(0.0, 0.501, 0.0, "memory", 0.501)
+    assert result.utilization_of("above") == scale_down_state.NodeUtilization(0.0, 0.501, 0.0, "memory", 0.501)
     assert str(kept) == "above is used to 0.501 of what it has, and may be removed up to 0.5"
 
 
@@ -123,9 +123,9 @@ def test_the_group_sets_its_own_threshold() -> None:
 def test_a_gpu_node_has_its_own_threshold_and_only_its_gpus_count() -> None:
     nodes = [node("few", gpu=4), node("many", gpu=4), node("none-shown", labels={LABEL: "a100"})]
     pods = [pod("p", "few", cpu=1000, gpu=1), pod("q", "many", gpu=2), pod("r", "none-shown", cpu=1000)]
-    found = check(nodes, pods, with_group(scale_down_gpu_utilization_threshold=0.3))
-    assert found.eligible == ["few", "none-shown"]
-    assert found.utilization_of("few") == scale_down_state.NodeUtilization(0.0, 0.0, 0.25, GPU, 0.25)
+    result = check(nodes, pods, with_group(scale_down_gpu_utilization_threshold=0.3))
+    assert result.eligible == ["few", "none-shown"]
+    assert result.utilization_of("few") == scale_down_state.NodeUtilization(0.0, 0.0, 0.25, GPU, 0.25)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,11 @@ def test_daemonset_pods_are_set_aside_where_the_group_says_so() -> None:
     pods = [pod(f"{kind}-{on}", on, cpu=400, owner=owner)
             for on in ("a", "b") for kind, owner in (("app", APP), ("agent", AGENT))]  # fmt: skip
     groups = {"a": group("g", 1, ignore_daemonsets_utilization=True), "b": group("h", 1)}
-    found = check([node("a"), node("b")], pods, group_of=groups)
-    told = {name: found.utilization_of(name) for name in ("a", "b")}
-    assert [one and round(one.utilization, 6) for one in told.values()] == [round(400 / 600, 6), 0.8]
+    result = check([node("a"), node("b")], pods, group_of=groups)
+    node_utilizations = {name: result.utilization_of(name) for name in ("a", "b")}
+    assert [
+        node_utilization and round(node_utilization.utilization, 6) for node_utilization in node_utilizations.values()
+    ] == [round(400 / 600, 6), 0.8]
 
 
 def test_mirror_pods_are_set_aside_where_the_user_says_so() -> None:
@@ -169,26 +171,26 @@ def test_mirror_pods_are_set_aside_where_the_user_says_so() -> None:
 def test_a_pod_that_should_long_be_gone_does_not_count() -> None:
     going = pod("p", "n", cpu=900, deleted_s=NOW_S - 61, grace_s=30.0)
     assert check([node("n")], [going]).eligible == ["n"]
-    found = check([node("n")], [replace(going, deleted_s=NOW_S - 60)])
-    assert found.eligible == []
-    assert found.changes_at_s == NOW_S
+    result = check([node("n")], [replace(going, deleted_s=NOW_S - 60)])
+    assert result.eligible == []
+    assert result.changes_at_s == NOW_S
 
 
 def test_pods_that_were_given_a_place_in_thought_count() -> None:
     snapshot = snapshots.build_snapshot([node("n")], [pod("p", cpu=600)])
     snapshot.fork()
     snapshot.bind(0, 0)
-    found = eligibility.check_eligibility(snapshot, ["n"], {"n": group("g", 1)}, {}, PEER, NOW_S, LABEL)
-    assert reason_of(found) is UnremovableReason.NOT_UNDERUTILIZED
+    result = eligibility.check_eligibility(snapshot, ["n"], {"n": group("g", 1)}, {}, PEER, NOW_S, LABEL)
+    assert reason_of(result) is UnremovableReason.NOT_UNDERUTILIZED
 
 
 # ── Rechecks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_node_that_could_not_be_removed_waits_unmeasured() -> None:
-    found = check([node("n")], rechecks={"n": NOW_S + 40})
-    assert reason_of(found) is UnremovableReason.RECENTLY_UNREMOVABLE
-    assert (found.utilization_of("n"), found.kept[0].limit, found.changes_at_s) == (None, 40.0, NOW_S + 40)
+    result = check([node("n")], rechecks={"n": NOW_S + 40})
+    assert reason_of(result) is UnremovableReason.RECENTLY_UNREMOVABLE
+    assert (result.utilization_of("n"), result.kept[0].limit, result.changes_at_s) == (None, 40.0, NOW_S + 40)
 
 
 def test_rechecks_end_at_their_time_and_with_their_node() -> None:
@@ -259,21 +261,21 @@ def named(cluster: Cluster) -> tuple[list[facts.Node], list[facts.Pod]]:
 @given(some_nodes, settings_of_any_kind)
 def test_columns_give_the_same_utilization_as_one_node_at_a_time(cluster: Cluster, settings: Settings) -> None:
     nodes, pods = named(cluster)
-    options = plain_utilization.Options(
+    options = utilization_oracle.Options(
         settings.groups.ignore_daemonsets_utilization, settings.scale_down.ignore_mirror_pods_utilization
     )
     ignore = np.full(len(nodes), options.skip_daemonset_pods)
     rows = np.arange(len(nodes))
-    found = utilization.measure_utilization(
+    utilization_table = utilization.measure_utilization(
         snapshots.build_snapshot(nodes, pods), rows, ignore, options.skip_mirror_pods, LABEL, NOW_S
     )
     for i, one in enumerate(nodes):
         own = [pod for pod in pods if pod.node_name == one.name]
-        expected = plain_utilization.calculate(one, own, options, utilization.gpu_resource(one, LABEL), NOW_S)
-        if isinstance(expected, plain_utilization.Unknown):
-            assert not found.utilizations.known[i]
+        expected = utilization_oracle.calculate(one, own, options, utilization.gpu_resource(one, LABEL), NOW_S)
+        if isinstance(expected, utilization_oracle.Unknown):
+            assert not utilization_table.utilizations.known[i]
         else:
-            measured = found.of(i)
+            measured = utilization_table.of(i)
             assert measured.resource == expected.resource
             for field in ("cpu", "memory", "gpu", "utilization"):
                 assert getattr(measured, field) == pytest.approx(getattr(expected, field), rel=0, abs=0, nan_ok=True)

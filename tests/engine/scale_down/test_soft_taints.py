@@ -35,16 +35,16 @@ def test_nodes_of_no_group_are_left_as_they_are() -> None:
 
 def test_only_so_many_marks_change_in_one_loop() -> None:
     nodes = [node(f"n{i}") for i in range(5)]
-    found = change(nodes, {one.name for one in nodes}, count=2)
-    assert [one.node for one in found.changes] == ["n0", "n1"]
-    assert found.left_over == 3
+    soft_taint_update = change(nodes, {one.name for one in nodes}, count=2)
+    assert [item.node for item in soft_taint_update.changes] == ["n0", "n1"]
+    assert soft_taint_update.left_over == 3
 
 
 def test_without_a_count_no_mark_changes_and_old_ones_go_at_the_start() -> None:
     nodes = [node("a", taints=(SOFT,)), node("b")]
     assert change(nodes, {"b"}, count=0) == soft_taints.SoftTaintUpdate()
     off = with_scale_down(PEER, max_bulk_soft_taint_count=0).scale_down
-    assert [one.node for one in soft_taints.clean_up_soft_taints(nodes, off, NOW_S)] == ["a"]
+    assert [remove_taint.node for remove_taint in soft_taints.clean_up_soft_taints(nodes, off, NOW_S)] == ["a"]
     assert soft_taints.clean_up_soft_taints(nodes, PEER.scale_down, NOW_S) == ()
 
 
@@ -52,7 +52,10 @@ def test_marks_from_which_times_are_to_be_restored_stay_at_the_start() -> None:
     off = with_scale_down(PEER, max_bulk_soft_taint_count=0, node_deletion_candidate_ttl_s=60.0).scale_down
     ages = {"young": "999941", "old": "999940", "unreadable": "x"}
     nodes = [node(name, taints=(facts.Taint(SOFT.key, value, SOFT.effect),)) for name, value in ages.items()]
-    assert [one.node for one in soft_taints.clean_up_soft_taints(nodes, off, NOW_S)] == ["old", "unreadable"]
+    assert [remove_taint.node for remove_taint in soft_taints.clean_up_soft_taints(nodes, off, NOW_S)] == [
+        "old",
+        "unreadable",
+    ]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12), st.integers(1, 4))
@@ -62,7 +65,7 @@ def test_repeating_it_marks_exactly_the_unneeded_nodes(found: list[tuple[bool, b
     for _ in range(len(found) + 1):
         changed = change(list(nodes.values()), unneeded, count)
         assert len(changed.changes) <= count
-        for one in changed.changes:
-            nodes[one.node] = node(one.node, taints=() if isinstance(one, plan.RemoveTaint) else (SOFT,))
+        for item in changed.changes:
+            nodes[item.node] = node(item.node, taints=() if isinstance(item, plan.RemoveTaint) else (SOFT,))
     assert changed == soft_taints.SoftTaintUpdate()
     assert {name for name, one in nodes.items() if one.taints} == unneeded

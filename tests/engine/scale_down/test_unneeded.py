@@ -34,8 +34,8 @@ def ask(*nodes: UnneededNode, being_deleted: dict[str, int] | None = None) -> un
     return unneeded.find_removable_nodes(nodes, being_deleted or {}, NO_MINIMUM, NOW_S)
 
 
-def names(found: Sequence[UnneededNode]) -> list[str]:
-    return [one.node.name for one in found]
+def names(unneeded_nodes: Sequence[UnneededNode]) -> list[str]:
+    return [unneeded_node.node.name for unneeded_node in unneeded_nodes]
 
 
 # ── Since when ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -74,9 +74,9 @@ def test_exactly_as_long_as_necessary_is_not_longer(
     conditions: tuple[facts.Condition, ...], reason: UnremovableReason
 ) -> None:
     one, of = node("n", conditions=conditions), group("g", 3)
-    found = ask(asked(one, of, since_s=NOW_S - 600))
-    assert [(kept.reason, kept.found, kept.limit) for kept in found.kept] == [(reason, 600.0, 600.0)]
-    assert found.changes_at_s == NOW_S
+    removable_nodes = ask(asked(one, of, since_s=NOW_S - 600))
+    assert [(kept.reason, kept.found, kept.limit) for kept in removable_nodes.kept] == [(reason, 600.0, 600.0)]
+    assert removable_nodes.changes_at_s == NOW_S
     assert names(ask(asked(one, of, since_s=NOW_S - 600.001)).empty) == ["n"]
 
 
@@ -97,26 +97,26 @@ def test_without_a_time_to_wait_a_node_goes_at_once() -> None:
         (asked(node("n"), group("g", 3, minimum=3)), UnremovableReason.NODE_GROUP_MIN_SIZE_REACHED),
     ],
 )
-def test_the_first_reason_that_holds_is_given(one: UnneededNode, reason: UnremovableReason) -> None:
-    found = ask(one)
-    assert [kept.reason for kept in found.kept] == [reason]
-    assert not found.empty
+def test_the_first_reason_that_holds_is_given(unneeded_node: UnneededNode, reason: UnremovableReason) -> None:
+    removable_nodes = ask(unneeded_node)
+    assert [kept.reason for kept in removable_nodes.kept] == [reason]
+    assert not removable_nodes.empty
 
 
 def test_nodes_being_deleted_count_against_the_minimum() -> None:
     nodes = [asked(node(f"n{i}"), group("g", 5, minimum=1)) for i in range(3)]
-    found = ask(*nodes, being_deleted={"g": 2})
-    assert names(found.empty) == ["n0", "n1"]
-    assert [(kept.node_name, kept.found, kept.limit) for kept in found.kept] == [("n2", 1, 1)]
+    removable_nodes = ask(*nodes, being_deleted={"g": 2})
+    assert names(removable_nodes.empty) == ["n0", "n1"]
+    assert [(kept.node_name, kept.found, kept.limit) for kept in removable_nodes.kept] == [("n2", 1, 1)]
 
 
 def test_empty_nodes_come_before_those_with_pods_each_in_their_order() -> None:
     of = group("g", 4, minimum=1)
-    found = ask(
+    removable_nodes = ask(
         asked(node("d0"), of, pods=2), asked(node("e0"), of), asked(node("d1"), of, pods=1), asked(node("e1"), of)
     )
-    assert (names(found.empty), names(found.drain)) == (["e0", "e1"], ["d0"])
-    assert [kept.node_name for kept in found.kept] == ["d1"]
+    assert (names(removable_nodes.empty), names(removable_nodes.drain)) == (["e0", "e1"], ["d0"])
+    assert [kept.node_name for kept in removable_nodes.kept] == ["d1"]
 
 
 def test_what_the_cluster_must_keep_is_not_given_away() -> None:
@@ -124,17 +124,17 @@ def test_what_the_cluster_must_keep_is_not_given_away() -> None:
     of = group("g", 3)
     keep = scale_up_status.Quota("at least", {facts.CPU: 3})
     minimum = quotas.make_tracker(quotas.QuotaBound.MINIMUM, [keep], [(one, "g") for one in nodes])
-    found = unneeded.find_removable_nodes([asked(one, of) for one in nodes], {}, minimum, NOW_S)
-    assert names(found.empty) == ["n0"]
-    assert {kept.reason for kept in found.kept} == {UnremovableReason.MINIMAL_RESOURCE_LIMIT_EXCEEDED}
-    assert found.kept[0].exceeded == (scale_up_status.ExceededQuota("at least", ("cpu",)),)
+    removable_nodes = unneeded.find_removable_nodes([asked(one, of) for one in nodes], {}, minimum, NOW_S)
+    assert names(removable_nodes.empty) == ["n0"]
+    assert {kept.reason for kept in removable_nodes.kept} == {UnremovableReason.MINIMAL_RESOURCE_LIMIT_EXCEEDED}
+    assert removable_nodes.kept[0].exceeded == (scale_up_status.ExceededQuota("at least", ("cpu",)),)
     assert minimum.headrooms[0].left == {facts.CPU: 3}  # as it was found
 
 
 def test_a_node_that_is_kept_counts_against_nobody() -> None:
     of = group("g", 2, minimum=1)
-    found = ask(asked(node("young"), of, since_s=NOW_S), asked(node("old"), of))
-    assert names(found.empty) == ["old"]
+    removable_nodes = ask(asked(node("young"), of, since_s=NOW_S), asked(node("old"), of))
+    assert names(removable_nodes.empty) == ["old"]
 
 
 # ── Properties ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -155,9 +155,12 @@ def test_no_group_falls_below_its_minimum(
     ]
     answer = ask(*nodes, being_deleted=leaving)
     may_go = [*answer.empty, *answer.drain]
-    going = Counter(one.group.id for one in may_go if one.group)
-    for one in made:
-        assert one.target_size - leaving[one.id] - going[one.id] >= one.min_size or not going[one.id]
+    going = Counter(unneeded_node.group.id for unneeded_node in may_go if unneeded_node.group)
+    for node_group in made:
+        assert (
+            node_group.target_size - leaving[node_group.id] - going[node_group.id] >= node_group.min_size
+            or not going[node_group.id]
+        )
     assert sorted([*names(may_go), *(kept.node_name for kept in answer.kept)]) == sorted(names(nodes))
     assert all(
         kept.reason is UnremovableReason.NODE_GROUP_MIN_SIZE_REACHED or kept.limit == 2e6 for kept in answer.kept

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.scale_down.plain_utilization import Options, Unknown, calculate
+from tests.engine.scale_down.utilization_oracle import Options, Unknown, calculate
 from windlass.engine.model import facts, scale_down_state, well_known
 from windlass.engine.model.scale_down_state import NodeUtilization
 from windlass.engine.scale_down import utilization
@@ -31,9 +31,9 @@ def pod(cpu: int = 0, memory: int = 0, gpu: int = 0, **changes: Any) -> facts.Po
 
 
 def measure(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -> NodeUtilization:
-    found = measure_all(where, *pods, options=options)
-    assert found.utilizations.known[0]
-    return found.of(0)
+    utilization_table = measure_all(where, *pods, options=options)
+    assert utilization_table.utilizations.known[0]
+    return utilization_table.of(0)
 
 
 def measure_all(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -> scale_down_state.UtilizationTable:
@@ -44,10 +44,10 @@ def measure_all(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -
 
 
 def test_the_larger_of_cpu_and_memory_counts() -> None:
-    found = measure(node(cpu=4000, memory=8 * GIB), pod(1000, GIB), pod(2000, GIB))
-    assert found == NodeUtilization(cpu=0.75, memory=0.25, gpu=0.0, resource="cpu", utilization=0.75)
-    found = measure(node(cpu=4000, memory=8 * GIB), pod(1000, 6 * GIB))
-    assert (found.resource, found.utilization) == ("memory", 0.75)
+    node_utilization = measure(node(cpu=4000, memory=8 * GIB), pod(1000, GIB), pod(2000, GIB))
+    assert node_utilization == NodeUtilization(cpu=0.75, memory=0.25, gpu=0.0, resource="cpu", utilization=0.75)
+    node_utilization = measure(node(cpu=4000, memory=8 * GIB), pod(1000, 6 * GIB))
+    assert (node_utilization.resource, node_utilization.utilization) == ("memory", 0.75)
 
 
 def test_memory_counts_where_both_are_equal() -> None:
@@ -56,8 +56,8 @@ def test_memory_counts_where_both_are_equal() -> None:
 
 
 def test_on_a_node_with_a_gpu_only_the_gpu_counts() -> None:
-    found = measure(node(cpu=1000, memory=1000, gpu=4), pod(900, 900, gpu=1))
-    assert found == NodeUtilization(cpu=0.0, memory=0.0, gpu=0.25, resource=GPU, utilization=0.25)
+    node_utilization = measure(node(cpu=1000, memory=1000, gpu=4), pod(900, 900, gpu=1))
+    assert node_utilization == NodeUtilization(cpu=0.0, memory=0.0, gpu=0.25, resource=GPU, utilization=0.25)
 
 
 @pytest.mark.parametrize("where", [node(cpu=1000, memory=1000), node(cpu=1000, memory=1000, gpu=0), node()])
@@ -68,8 +68,8 @@ def test_a_gpu_that_the_node_does_not_show_counts_as_unused(where: facts.Node) -
 
 @pytest.mark.parametrize("where", [node(memory=1), node(cpu=0, memory=1), node(cpu=1), node(cpu=1, memory=0)])
 def test_utilization_cannot_be_told_of_a_node_that_shows_no_cpu_or_memory(where: facts.Node) -> None:
-    found = measure_all(where, pod(1, 1)).utilizations
-    assert (found.known.tolist(), found.utilization.tolist()) == ([False], [0.0])
+    utilization_columns = measure_all(where, pod(1, 1)).utilizations
+    assert (utilization_columns.known.tolist(), utilization_columns.utilization.tolist()) == ([False], [0.0])
 
 
 SET_ASIDE = [
@@ -82,10 +82,10 @@ SET_ASIDE = [
 @pytest.mark.parametrize(("options", "changes"), SET_ASIDE)
 def test_pods_set_aside_make_the_node_smaller(options: Options, changes: dict[str, Any]) -> None:
     where, left_out = node(cpu=1000, memory=1000), pod(200, 500, **changes)
-    found = measure(where, pod(400, 100), left_out, options=options)
-    assert (found.cpu, found.memory) == (0.5, 0.2)
-    found = measure(where, pod(400, 100), left_out)
-    assert (found.cpu, found.memory) == (0.6, 0.6)
+    node_utilization = measure(where, pod(400, 100), left_out, options=options)
+    assert (node_utilization.cpu, node_utilization.memory) == (0.5, 0.2)
+    node_utilization = measure(where, pod(400, 100), left_out)
+    assert (node_utilization.cpu, node_utilization.memory) == (0.6, 0.6)
 
 
 @pytest.mark.parametrize(("options", "changes"), SET_ASIDE)
@@ -138,22 +138,22 @@ def test_all_nodes_at_once_gives_the_same_figures_to_the_last_bit(drawn: list[tu
     table = np.array([row[:9] for row in drawn], np.int64).reshape(-1, 3, 3)
     used, allocatable, set_aside = table[:, 0], table[:, 1], table[:, 2]
     has_gpu = np.array([row[9] for row in drawn], bool)
-    found = utilization.calculate_utilization(used, allocatable, set_aside, has_gpu)
+    utilization_columns = utilization.calculate_utilization(used, allocatable, set_aside, has_gpu)
     for i in range(len(drawn)):
         cpu, memory, gpu = (int(n) for n in allocatable[i])
         pods = [pod(*map(int, used[i])), pod(*map(int, set_aside[i]), owner=DAEMON)]
-        one = calculate(
+        item = calculate(
             node(cpu=cpu, memory=memory, gpu=gpu),
             pods,
             Options(skip_daemonset_pods=True),
             GPU if has_gpu[i] else None,
             0,
         )
-        if isinstance(one, Unknown):
-            assert not found.known[i]
-            assert found.utilization[i] == 0.0
+        if isinstance(item, Unknown):
+            assert not utilization_columns.known[i]
+            assert utilization_columns.utilization[i] == 0.0
             continue
-        assert found.known[i]
-        assert (facts.CPU, facts.MEMORY, GPU)[found.resource[i]] == one.resource
-        np.testing.assert_array_equal(found.fractions[i], [one.cpu, one.memory, one.gpu])
-        np.testing.assert_array_equal(found.utilization[i], one.utilization)
+        assert utilization_columns.known[i]
+        assert (facts.CPU, facts.MEMORY, GPU)[utilization_columns.resource[i]] == item.resource
+        np.testing.assert_array_equal(utilization_columns.fractions[i], [item.cpu, item.memory, item.gpu])
+        np.testing.assert_array_equal(utilization_columns.utilization[i], item.utilization)

@@ -26,7 +26,7 @@ def decode(number: int = 0, metadata: Json | None = None, spec: Json | None = No
         "namespace": "default",
         "uid": f"00000000-0000-4000-8000-{number:012d}",
         "resourceVersion": f"{100_000 + number}",
-        "labels": {f"label-{one}": "of no interest" for one in range(6)},
+        "labels": {f"label-{item}": "of no interest" for item in range(6)},
         "ownerReferences": [{"apiVersion": "v1", "kind": "MachineSet", "name": "ms", "uid": "u", "controller": True}],
     }
     body = {
@@ -94,7 +94,11 @@ def test_a_machine_of_which_little_can_be_read_is_kept_with_that() -> None:
 
 def test_a_thousand_machines_are_kept_in_1300_bytes_each() -> None:
     held: store.Store[machines.Machine] = store.Store(
-        {"owner": lambda one: one.owners, "id": lambda one: (one.provider_id,), "node": lambda one: (one.node_name,)},
+        {
+            "owner": lambda machine: machine.owners,
+            "id": lambda one: (one.provider_id,),
+            "node": lambda one: (one.node_name,),
+        },
         narrow=machines.narrow_machine(MARK, keeps_labels=True),
     )
     tracemalloc.start()

@@ -3,8 +3,8 @@
 import contextlib
 from typing import Any
 
-from tests.controllers.openshift.carriers import Refusing
-from tests.controllers.openshift.cluster import Cluster, in_virtual_time
+from tests.controllers.openshift.faulty_transports import Refusing
+from tests.controllers.openshift.openshift_cluster import Cluster, in_virtual_time
 from windlass.controllers import controller_interface, controller_runtime
 from windlass.controllers.openshift.cluster_autoscaler import controller, model
 from windlass.controllers.openshift.cluster_autoscaler.model import ClusterAutoscalerSettings
@@ -70,7 +70,7 @@ async def test_a_cluster_autoscaler_is_run_with_all_that_goes_with_it(scene: Clu
         assert "--cloud-provider=clusterapi" in found["args"]
         assert "--node-group-auto-discovery=clusterapi:namespace=openshift-cluster-api" in found["args"]
         assert "--max-nodes-total=24" in found["args"]
-        assert {each["name"] for each in found["env"]} == {"CAPI_SCALE_ZERO_DEFAULT_ARCH", "CAPI_MIRRORED_NAMESPACE"}
+        assert {item["name"] for item in found["env"]} == {"CAPI_SCALE_ZERO_DEFAULT_ARCH", "CAPI_MIRRORED_NAMESPACE"}
         for resource, count in (
             (model.SERVICE, 1),
             (model.SERVICE_MONITOR, 1),
@@ -80,7 +80,7 @@ async def test_a_cluster_autoscaler_is_run_with_all_that_goes_with_it(scene: Clu
         ):
             made = (await scene.api.list(resource, request_builders.ListOptions(NS))).items
             assert len(made) == count
-            assert all(each["metadata"]["ownerReferences"][0]["name"] == "default" for each in made)
+            assert all(entry["metadata"]["ownerReferences"][0]["name"] == "default" for entry in made)
         rule = await scene.api.get(model.PROMETHEUS_RULE, NAME, NS)
         alerts = [(each["alert"], each["for"]) for each in rule["spec"]["groups"][0]["rules"]]
         assert alerts == [
@@ -139,7 +139,7 @@ async def test_what_a_former_operator_left_in_the_deployment_goes(scene: Cluster
     await scene.api.create(model.DEPLOYMENT, {"metadata": {"name": NAME}, "spec": spec}, NS)
     async with scene.controlled(make):
         await put(scene, {})
-        assert "OPENSHIFT_CLUSTERAPI_DISABLE" not in {each["name"] for each in (await container(scene))["env"]}
+        assert "OPENSHIFT_CLUSTERAPI_DISABLE" not in {item["name"] for item in (await container(scene))["env"]}
         found = await deployment(scene)
         assert "beta" not in found["spec"]["template"]["spec"]["nodeSelector"]
         assert found["metadata"]["ownerReferences"][0]["kind"] == "ClusterAutoscaler"
@@ -153,7 +153,7 @@ async def test_without_the_gate_the_autoscaler_knows_machine_api_alone_until_it_
         for is_on in (False, True, False):
             await scene.turn(on=is_on)
             found = await container(scene)
-            environment = {each["name"]: each["value"] for each in found["env"]}
+            environment = {item["name"]: item["value"] for item in found["env"]}
             assert (environment.get("OPENSHIFT_CLUSTERAPI_DISABLE") == "true") is not is_on
             assert (environment.get("CAPI_GROUP") == "machine.openshift.io") is not is_on
             assert (environment.get("CAPI_NAMESPACE") == "openshift-machine-api") is not is_on
@@ -311,7 +311,7 @@ async def test_related_objects_are_known_from_the_first_report_on_and_follow_tar
     async def related() -> set[tuple[str, str, str]]:
         found = await scene.api.get(model.CLUSTER_OPERATORS, model.AUTOSCALER)
         listed = found["status"]["relatedObjects"]
-        return {(each["group"], each.get("namespace", ""), each["name"]) for each in listed}
+        return {(item["group"], item.get("namespace", ""), item["name"]) for item in listed}
 
     async with scene.controlled(make):
         assert ("cluster.x-k8s.io", "openshift-cluster-api", "set") in await related()

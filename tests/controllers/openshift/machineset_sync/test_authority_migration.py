@@ -1,0 +1,190 @@
+"""Authority moves: through Migrating, with one side acting at a time, and nothing is lost on the way."""
+
+import pytest
+
+from tests.controllers.openshift.machineset_sync.machine_set_pairs import World, in_virtual_time, play
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.kube import errors, transport
+
+
+async def is_paused(scene: World) -> bool:
+    return machine_apis.PAUSED_ANNOTATION in await scene.annotations(CLUSTER_API)
+
+
+async def wait_held(scene: World, by: str) -> None:
+    for _ in range(100):
+        await scene.settle(1.0)
+        if await scene.authority() == by and (await scene.synchronized()).get("status") == "True":
+            return
+    raise AssertionError(f"not held by {by}: {await scene.get(MACHINE_API)}")
+
+
+@in_virtual_time
+async def test_there_and_back(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    async with scene.controlled(), scene.pausing():
+        await wait_held(scene, "MachineAPI")
+        assert await is_paused(scene)
+        await scene.migrate("ClusterAPI")
+        await wait_held(scene, "ClusterAPI")
+        assert not await is_paused(scene)
+        await scene.resize(5, CLUSTER_API)
+        await scene.settle()
+        assert await scene.sizes() == (5, 5)
+        await scene.migrate("MachineAPI")
+        await wait_held(scene, "MachineAPI")
+        assert await is_paused(scene)
+        await scene.resize(2)
+        await scene.settle()
+        assert await scene.sizes() == (2, 2)
+
+
+@in_virtual_time
+async def test_what_is_first_seen_has_the_authority_that_is_wanted(scene: World) -> None:
+    await scene.add_pair("MachineAPI")
+    await scene.say(MACHINE_API, {"authoritativeAPI": None})
+    async with scene.controlled():
+        assert await scene.authority() == "MachineAPI"
+        assert (await scene.synchronized())["status"] == "True"
+
+
+@in_virtual_time
+async def test_nothing_moves_before_both_are_equal(scene: World) -> None:
+    """Lost otherwise: while migrating nothing is mirrored any more."""
+    await scene.add_pair(replicas=3)
+    await scene.edit(MACHINE_API, {"spec": {"template": {"spec": {"providerSpec": {"value": {"kind": "Foreign"}}}}}})
+    async with scene.controlled(), scene.pausing():
+        await scene.migrate("ClusterAPI")
+        await scene.settle(30.0)
+        assert await scene.authority() == "MachineAPI"
+        assert (await scene.synchronized())["reason"] == "FailedToConvertMAPIMachineSetToCAPI"
+
+
+@in_virtual_time
+async def test_a_pause_that_cluster_api_tells_wakes_the_migration(scene: World) -> None:
+    await scene.add_pair("ClusterAPI", replicas=3)
+    async with scene.controlled():
+        await scene.migrate("MachineAPI")
+        await scene.settle(10.0)
+        assert (await scene.authority(), await is_paused(scene)) == ("Migrating", True)
+        before = scene.clock.now_s()
+        await scene.say_paused(CLUSTER_API, await scene.get(CLUSTER_API))
+        await scene.settle(0.2)
+        assert await scene.authority() == "MachineAPI"
+        assert scene.clock.now_s() - before < 1.0
+
+
+@in_virtual_time
+async def test_what_cluster_api_holds_from_the_start_is_not_made_paused(scene: World) -> None:
+    await scene.add_pair("ClusterAPI", replicas=3)
+    await scene.edit(
+        MACHINE_API, {"metadata": {"annotations": {machine_apis.PAUSED_ANNOTATION: ""}}}
+    )  # means nothing there
+    async with scene.controlled():
+        assert not await is_paused(scene)
+
+
+@in_virtual_time
+async def test_what_was_mirrored_is_reset_with_the_change_of_authority(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    said: list[tuple[str, int, str]] = []
+    async with scene.controlled(), scene.pausing():
+        await wait_held(scene, "MachineAPI")
+
+        class Listening:
+            def __init__(self, carrier: transport.Transport) -> None:
+                self._carrier = carrier
+
+            async def send(self, request: transport.Request) -> transport.Response:
+                response = await self._carrier.send(request)
+                if request.method == "PATCH" and request.path.endswith("/status"):
+                    status = (await scene.get(MACHINE_API)).get("status", {})
+                    condition = (await scene.synchronized()).get("status", "")
+                    said.append((status["authoritativeAPI"], status.get("synchronizedGeneration", 0), condition))
+                return response
+
+    async with scene.controlled(Listening), scene.pausing():
+        await scene.migrate("ClusterAPI")
+        await wait_held(scene, "ClusterAPI")
+    assert ("ClusterAPI", 0, "Unknown") in said
+
+
+class LosingWhatFollowsTheUnpausing:
+    """A transport that loses the first write that comes after it."""
+
+    def __init__(self, carrier: transport.Transport) -> None:
+        self._carrier, self.state = carrier, 0
+
+    async def send(self, request: transport.Request) -> transport.Response:
+        if self.state == 1 and request.path.endswith("/status"):
+            self.state = 2
+            raise errors.ConnectionLost(request.call, "lost")
+        response = await self._carrier.send(request)
+        if self.state == 0 and b'"cluster.x-k8s.io/paused":null' in (request.body or b""):
+            self.state = 1
+        return response
+
+
+@in_virtual_time
+async def test_a_lost_write_after_the_unpausing_is_made_again(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    async with scene.controlled(LosingWhatFollowsTheUnpausing), scene.pausing():
+        await wait_held(scene, "MachineAPI")
+        await scene.migrate("ClusterAPI")
+        await wait_held(scene, "ClusterAPI")
+        assert not await is_paused(scene)
+
+
+@pytest.mark.parametrize("first", ["MachineAPI", "ClusterAPI"])
+def test_someone_who_changes_their_mind_midway_gets_back_what_was(first: str) -> None:
+    other = "ClusterAPI" if first == "MachineAPI" else "MachineAPI"
+
+    async def story(scene: World) -> None:
+        await scene.add_pair(first, replicas=3)
+        async with scene.controlled():
+            await scene.say_paused(CLUSTER_API, await scene.get(CLUSTER_API))
+            await scene.settle(10.0)
+            await scene.migrate(other)
+            await scene.settle(10.0)
+            assert await scene.authority() == "Migrating"
+            await scene.migrate(first)
+            async with scene.pausing():
+                await wait_held(scene, first)
+            assert await is_paused(scene) == (first == "MachineAPI")
+            assert await scene.sizes() == (3, 3)
+
+    play(story)
+
+
+@pytest.mark.parametrize("first", ["MachineAPI", "ClusterAPI"])
+def test_a_scale_by_the_autoscaler_while_migrating_is_not_lost(first: str) -> None:
+    other = "ClusterAPI" if first == "MachineAPI" else "MachineAPI"
+
+    async def story(scene: World) -> None:
+        await scene.add_pair(first, replicas=3)
+        async with scene.controlled():
+            await scene.migrate(other)
+            await scene.settle(10.0)
+            assert await scene.authority() == "Migrating"
+            await scene.scale(6)
+            await scene.settle()
+            assert await scene.authority() in ("Migrating", first)
+            async with scene.pausing():
+                await wait_held(scene, other)
+            assert await scene.sizes() == (6, 6)
+
+    play(story)
+
+
+@in_virtual_time
+async def test_an_edit_of_the_old_holder_while_migrating_is_mirrored_first(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    async with scene.controlled():
+        await scene.migrate("ClusterAPI")
+        await scene.settle(10.0)
+        assert await scene.authority() == "Migrating"
+        await scene.resize(7)
+        async with scene.pausing():
+            await wait_held(scene, "ClusterAPI")
+        assert await scene.sizes() == (7, 7)

@@ -1,0 +1,1 @@
+"""Shipped scenarios: each is simulated as a whole: `python -m tests.shipped_scenarios`."""

@@ -1,1 +1,0 @@
-"""What the project is made of: licences, bill of materials, what is known against a dependency."""

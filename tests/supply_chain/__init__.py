@@ -1,0 +1,1 @@
+"""Supply chain: licences, bill of materials, known vulnerabilities of dependencies."""
