@@ -8,9 +8,9 @@ PINNED := -m pip install --quiet --disable-pip-version-check --require-hashes --
 COMPILE = $(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos outages inputs soak reference docs alerts licences sbom audit coverage mutants requirements clean
+.PHONY: help run test quick check format testbed bench long supply reference docs requirements clean
 
-help: ## what can be done here
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): requirements/dev.txt pyproject.toml
@@ -32,87 +32,82 @@ run: $(READY) ## try it: a day of 300 nodes and 5,000 pods in a minute or two, w
 		'  $(BIN)/windlass fit examples/cluster.yaml  which pods fit where, and why the others do not'; \
 	exit $$code
 
-stories: $(READY) ## every scenario: as expected, the same bytes twice, and decided again from its recording (STORIES=names)
-	@$(BIN)/python -m tests.stories $(STORIES)
-
-sweeps: $(READY) ## a sweep of 200 runs: a worker killed, interrupted twice, on three Dask workers; the same table (RUNS=200)
-	@$(BIN)/python -m tests.sweep --runs $(or $(RUNS),200)
-
-test: check ## everything that must hold: lint, types, room contracts, tests, recorded verdicts
+test: check ## everything that must hold: lint, types, import contracts, tests, recorded verdicts
 	@$(BIN)/python -m testbed build --if-possible
-	@$(BIN)/python -m pytest -n auto --dist loadgroup || $(BIN)/python -m tests.again
+	@$(BIN)/python -m pytest -n auto --dist loadgroup || $(BIN)/python -m tests.flaky_rerun
 
-testbed: $(READY) ## build the real control plane that tests run on, once per version (needs Go)
-	@$(BIN)/python -m testbed build
+quick: check ## lint, types and the fast unit tests, in under a minute
+	@$(BIN)/python -m pytest -n auto -m "not slow" $(QUICK)
 
-check: $(READY) ## ruff, mypy --strict and the contracts between rooms
+# Whole packages of unit tests that need no process and no server.
+QUICK := tests/engine/predicates
+
+check: $(READY) ## ruff, mypy --strict and the contracts between packages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-format: $(READY) ## let ruff lay out the code
+format: $(READY) ## format the code with ruff
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format --quiet .
+
+testbed: $(READY) ## build the real control plane that tests run on, once per version (needs Go)
+	@$(BIN)/python -m testbed build
 
 bench: $(READY) ## measure: one JSON object per benchmark
 	@for name in $$($(BIN)/python -m benchmarks --list); do $(BIN)/python -m benchmarks $$name || exit 1; done
 
-conformance: $(READY) ## every recorded verdict of the real schedulers, autoscaler and controllers (VECTORS=path)
-	@$(BIN)/python -m tests.conformance $(or $(VECTORS),$(addprefix ../shared/vectors/,scheduler tables autoscaler autoscaler-more controllers machinepool))
-	@$(if $(VECTORS),,$(BIN)/python -m tests.conformance --release 1.37 ../shared/vectors/scheduler-1.37)
+long: $(READY) ## longer tests, one KIND at a time; without KIND it lists them
+	@case "$(KIND)" in \
+	alerts) $(BIN)/python -m tools promtool && $(BIN)/python -m pytest tests/docs/test_alerts.py ;; \
+	chaos) $(BIN)/python -m tests.chaos --days $(or $(DAYS),1000) --first $(or $(FIRST),0) $(if $(JOBS),--jobs $(JOBS)) ;; \
+	conformance) $(BIN)/python -m tests.conformance $(or $(VECTORS),$(addprefix ../shared/vectors/,scheduler tables autoscaler autoscaler-more controllers machinepool)) \
+		$(if $(VECTORS),,&& $(BIN)/python -m tests.conformance --release 1.37 ../shared/vectors/scheduler-1.37) ;; \
+	coverage) $(BIN)/python $(PINNED) -r requirements/audit.txt && mkdir -p build && \
+		$(BIN)/python -m coverage run --branch --source=src/windlass --data-file=build/.coverage -m pytest -n 0 -x $(or $(COVERED),tests/engine) && \
+		$(BIN)/python -m coverage json -q --data-file=build/.coverage -o build/coverage.json && $(BIN)/python -m tools coverage build/coverage.json ;; \
+	differential) $(BIN)/python -m tests.differential --seeds $(or $(SEEDS),20) ;; \
+	malformed-objects) WINDLASS_EXPLORE=$(or $(EXPLORE),20) $(BIN)/python -m pytest tests/malformed_objects ;; \
+	mutants) $(BIN)/python -m tests.mutation $(if $(ROOM),--room $(ROOM)) $(if $(PIECE),--piece $(PIECE)) ;; \
+	outages) $(BIN)/python -m testbed build --if-possible && export WINDLASS_OUTAGES=1 && \
+		{ $(BIN)/python -m pytest tests/e2e/test_outages.py || $(BIN)/python -m tests.flaky_rerun; } ;; \
+	races) WINDLASS_RACES=$(or $(RACES),1000) $(BIN)/python -m pytest tests/controllers/openshift/machineset_sync/test_controller_races.py ;; \
+	soak) $(BIN)/python -m tests.chaos.soak --days $(or $(DAYS),7) ;; \
+	stories) $(BIN)/python -m tests.shipped_scenarios $(STORIES) ;; \
+	sweeps) $(BIN)/python -m tests.sweep --runs $(or $(RUNS),200) ;; \
+	*) printf '%s\n' 'make long KIND=...' \
+		'  alerts             alerts on series of their own, with promtool (needs Go, once)' \
+		'  chaos              a thousand days on which everything fails, in virtual time (DAYS=1000; FIRST=0; JOBS=one per core)' \
+		'  conformance        every recorded verdict and decision of the real components (VECTORS=path)' \
+		'  coverage           lines and branches that tests reach, by package (COVERED=tests/engine)' \
+		'  differential       random clusters against the real kube-scheduler filters of each release (needs Go; SEEDS=20)' \
+		'  malformed-objects  malformed input of every kind, other examples each time (EXPLORE=20)' \
+		'  mutants            change drain rules and predicates in one place: does a test fail? (ROOM=drainability; PIECE=1/4)' \
+		'  outages            servers that go and come back, on the real control plane (some minutes)' \
+		'  races              a thousand histories of MachineSets with concurrent writers (RACES=1000)' \
+		'  soak               a week of three hundred nodes in one process: memory, tasks and watches stay flat (DAYS=7)' \
+		'  stories            every scenario, twice, and decided again from its recording (STORIES=names)' \
+		'  sweeps             a sweep of 200 runs with workers that die (RUNS=200)'; \
+		exit 2 ;; \
+	esac
 
-fuzz: $(READY) ## fresh random clusters against the real kube-scheduler filters of each release (needs Go; SEEDS=20)
-	@$(BIN)/python -m tests.fuzz --seeds $(or $(SEEDS),20)
-
-races: $(READY) ## a thousand histories of OpenShift's MachineSets with everyone writing at once (RACES=1000)
-	@WINDLASS_RACES=$(or $(RACES),1000) $(BIN)/python -m pytest tests/controllers/openshift/machineset_sync/test_races.py
-
-chaos: $(READY) ## a thousand days on which everything goes wrong, in virtual time (DAYS=1000; FIRST=0; JOBS=one per core)
-	@$(BIN)/python -m tests.chaos --days $(or $(DAYS),1000) --first $(or $(FIRST),0) $(if $(JOBS),--jobs $(JOBS))
-
-outages: $(READY) ## servers that go and come back, and a leader that stands still, on the real control plane (some minutes)
-	@$(BIN)/python -m testbed build --if-possible
-	@export WINDLASS_OUTAGES=1; $(BIN)/python -m pytest tests/e2e/test_outages.py || $(BIN)/python -m tests.again
-
-inputs: $(READY) ## what comes from outside, bent in every way: other examples each time, many more than in `make test` (EXPLORE=20)
-	@WINDLASS_EXPLORE=$(or $(EXPLORE),20) $(BIN)/python -m pytest tests/fuzzing
-
-soak: $(READY) ## a week of three hundred nodes in one process: memory, tasks and watches stay as they are (DAYS=7)
-	@$(BIN)/python -m tests.chaos.soak --days $(or $(DAYS),7)
+supply: $(READY) ## the supply chain: KIND=licences|sbom|audit
+	@case "$(KIND)" in \
+	licences) $(BIN)/python -m tools licences ;; \
+	sbom) $(BIN)/python $(PINNED) -r requirements/audit.txt && $(BIN)/python -m tools sbom dist/windlass.cdx.json && \
+		$(BIN)/python -m tests.supply_chain dist/windlass.cdx.json ;; \
+	audit) $(BIN)/python $(PINNED) -r requirements/audit.txt && $(BIN)/python -m tools audit ;; \
+	*) echo 'make supply KIND=licences (of every dependency), sbom (CycloneDX 1.6, in dist/), audit (known vulnerabilities)'; exit 2 ;; \
+	esac
 
 reference: $(READY) ## write docs/reference and deploy/rbac anew from the code
-	@$(BIN)/python -m handbook
+	@$(BIN)/python -m tools
 
 docs: $(READY) ## build the documents as a site, in site/; a link that leads nowhere fails it
 	@$(BIN)/python $(PINNED) -r requirements/docs.txt
-	@$(BIN)/python -m handbook
+	@$(BIN)/python -m tools
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "Open site/index.html in a browser."
-
-alerts: $(READY) ## try the alerts on series of their own, with Prometheus' promtool (needs Go, once)
-	@$(BIN)/python -m handbook promtool
-	@$(BIN)/python -m pytest tests/docs/test_alerts.py
-
-licences: $(READY) ## the licence of every dependency; one that will not do fails it
-	@$(BIN)/python -m handbook licences
-
-sbom: $(READY) ## the bill of materials, CycloneDX 1.6, in dist/; held to its schema
-	@$(BIN)/python $(PINNED) -r requirements/audit.txt
-	@$(BIN)/python -m handbook sbom dist/windlass.cdx.json
-	@$(BIN)/python -m tests.supply dist/windlass.cdx.json
-
-audit: $(READY) ## is anything known against a dependency? Error 1: yes; Error 3: the service could not be asked
-	@$(BIN)/python $(PINNED) -r requirements/audit.txt
-	@$(BIN)/python -m handbook audit
-
-coverage: $(READY) ## lines and branches that tests reach, by package (COVERED=tests/engine)
-	@$(BIN)/python $(PINNED) -r requirements/audit.txt
-	@mkdir -p build
-	@$(BIN)/python -m coverage run --branch --source=src/windlass --data-file=build/.coverage -m pytest -n 0 -x $(or $(COVERED),tests/engine)
-	@$(BIN)/python -m coverage json -q --data-file=build/.coverage -o build/coverage.json && $(BIN)/python -m handbook coverage build/coverage.json
-
-mutants: $(READY) ## change drain rules and predicates, one place at a time: does a test notice? (ROOM=drain; PIECE=1/4)
-	@$(BIN)/python -m tests.mutation $(if $(ROOM),--room $(ROOM)) $(if $(PIECE),--piece $(PIECE))
 
 requirements: $(READY) ## compile the pinned requirements anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

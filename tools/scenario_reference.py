@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from handbook import source, tables
+from tools import markdown_tables, source_analysis
 from windlass.simulator.scenario import model
 
 _MODULE = "windlass.simulator.scenario.model"
 
 
 def page() -> str:
-    lines = tables.begin(
+    lines = markdown_tables.begin(
         "Scenario schema",
         "Every field of a [scenario](../scenarios.md), with its type and default. A duration is a number of seconds or "
         "text like `90s` or `1h30m`; a timing is a duration or `{median: 90s, spread: 0.3, least: 40s}`. A field that "
@@ -22,7 +22,7 @@ def page() -> str:
         steps = _tag(part)
         title = f"Step `do: {steps}`" if steps else part.__name__
         lines += [f"## {title}", "", (part.__doc__ or "").split("\n\n")[0].strip(), ""]
-        lines += tables.table(("field", "takes", "default", "what it says"), _rows(part))
+        lines += markdown_tables.table(("field", "takes", "default", "what it says"), _rows(part))
     return "\n".join(lines)
 
 
@@ -34,7 +34,7 @@ def find() -> list[type[msgspec.Struct]]:
         part = waiting.pop(0)
         if part not in found:
             found.append(part)
-            waiting += [one for field in msgspec.structs.fields(part) for one in _parts(field.type)]
+            waiting += [item for field in msgspec.structs.fields(part) for item in _parts(field.type)]
     return found
 
 
@@ -52,10 +52,12 @@ def _parts(hint: typing.Any) -> Iterator[type[msgspec.Struct]]:
 
 
 def _rows(part: type[msgspec.Struct]) -> Iterator[tuple[str, str, str, str]]:
-    told = {name: text for kind in ("Step", part.__name__) for name, _, text in source.find_told(_MODULE, kind)}
+    told = {
+        name: text for kind in ("Step", part.__name__) for name, _, text in source_analysis.find_told(_MODULE, kind)
+    }
     for field in msgspec.structs.fields(part):
         default = "required" if field.required else _spell(field)
-        yield tables.code(field.encode_name), _takes(field.type), default, told.get(field.name, "")
+        yield markdown_tables.code(field.encode_name), _takes(field.type), default, told.get(field.name, "")
 
 
 def _tag(part: type[msgspec.Struct]) -> str:
@@ -72,13 +74,13 @@ def _takes(hint: typing.Any) -> str:
         return names[hint]
     inner, origin = typing.get_args(hint), typing.get_origin(hint)
     if origin is typing.Literal:
-        return " or ".join(map(tables.code, inner))
+        return " or ".join(map(markdown_tables.code, inner))
     if origin is tuple:
         return "list of steps" if inner[0] == model.AnyStep else f"list of {_takes(inner[0])}"
     if origin is dict:
         return f"map of {_takes(inner[1])}"
     if inner:
-        return " or ".join(word for each in inner if (word := _takes(each)))
+        return " or ".join(word for item in inner if (word := _takes(item)))
     return f"[{hint.__name__}](#{hint.__name__.lower()})"
 
 
@@ -88,12 +90,12 @@ def _spell(field: msgspec.structs.FieldInfo) -> str:
         case None | "" | () | {}:
             return ""
         case bool():
-            return tables.code(str(value).lower())
+            return markdown_tables.code(str(value).lower())
         case model.Timing():
             spread = f", spread {value.delay.spread:g}" if value.delay.spread else ""
             return f"{value.delay.median_s:g} s{spread}"
         case model.Seconds():
             return f"{float(value):g} s"
         case tuple():
-            return tables.code(", ".join(map(str, value)))
-    return tables.code(value)
+            return markdown_tables.code(", ".join(map(str, value)))
+    return markdown_tables.code(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from handbook import source, tables
+from tools import markdown_tables, source_analysis
 from windlass.autoscaler import rbac
 from windlass.controllers import rbac as operator
 from windlass.controllers.lattice import model
@@ -16,8 +16,11 @@ from windlass.kube import rbac as kube_rbac
 from windlass.kube.rbac import READ, PolicyRule, RbacProfile, RoleGrant, ServiceAccount
 from windlass.providers.clusterapi import provider
 
-FOLDER = source.ROOT / "deploy" / "rbac"
-MADE = "# Made by `make reference` from the lists named permissions.py in src/windlass: change those, not this file."
+FOLDER = source_analysis.ROOT / "deploy" / "rbac"
+MADE = (
+    "# Made by `make reference` from controllers/rbac.py and autoscaler/rbac.py in src/windlass: "
+    "edit those, not this file."
+)
 _WIDTH = 120
 
 HANDED = model.AutoscalerRules(*rbac.base_rules(model.SYSTEM_NAMESPACE))
@@ -115,7 +118,7 @@ def find_stale() -> list[Path]:
 
 
 def files() -> dict[Path, str]:
-    return {FOLDER / f"{one.name}.yaml": spell(one) for one in EVERY}
+    return {FOLDER / f"{profile.name}.yaml": spell(profile) for profile in EVERY}
 
 
 def spell(of: RbacProfile) -> str:
@@ -148,24 +151,24 @@ def _comment(text: str) -> list[str]:
 
 def page() -> str:
     """docs/reference/permissions.md."""
-    lines = tables.begin(
+    lines = markdown_tables.begin(
         "Permissions",
         "What each process, controller and option may do on the API server, and why: no more than this, by the files of"
         " the same names in `deploy/rbac`. Tests run each with exactly these rights, and fail where one is refused or"
         " never used. [Security](../security.md) says what to make of it.",
     )
-    for one in EVERY:
-        lines += [f"## {one.name}", "", one.description, ""]
-        if one.account is not None:
-            lines += [f"ServiceAccount `{one.account.name}` in `{one.account.namespace}`.", ""]
-        lines += tables.table(("where", "group", "resources", "verbs", "for"), _rows(one))
+    for profile in EVERY:
+        lines += [f"## {profile.name}", "", profile.description, ""]
+        if profile.account is not None:
+            lines += [f"ServiceAccount `{profile.account.name}` in `{profile.account.namespace}`.", ""]
+        lines += markdown_tables.table(("where", "group", "resources", "verbs", "for"), _rows(profile))
     return "\n".join(lines)
 
 
 def _rows(of: RbacProfile) -> Iterator[tuple[str, ...]]:
     for grant in of.grants:
-        where = tables.code(grant.namespace) or "the cluster"
+        where = markdown_tables.code(grant.namespace) or "the cluster"
         for rule in grant.rules:
-            named = f" named {', '.join(map(tables.code, rule.names))}" if rule.names else ""
-            resources = ", ".join(map(tables.code, rule.resources)) + named
-            yield where, tables.code(rule.group) or "core", resources, ", ".join(rule.verbs), rule.why
+            named = f" named {', '.join(map(markdown_tables.code, rule.names))}" if rule.names else ""
+            resources = ", ".join(map(markdown_tables.code, rule.resources)) + named
+            yield where, markdown_tables.code(rule.group) or "core", resources, ", ".join(rule.verbs), rule.why

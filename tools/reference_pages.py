@@ -3,35 +3,35 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from handbook import (
-    commands,
-    definitions,
-    events,
-    keys,
+from tools import (
+    annotations_reference,
+    cli_reference,
+    crd_reference,
+    events_reference,
     licences,
-    metrics,
-    releases,
-    rights,
-    scenario,
-    source,
-    verdicts,
+    metrics_reference,
+    rbac,
+    releases_reference,
+    scenario_reference,
+    source_analysis,
+    verdicts_reference,
 )
 from windlass.autoscaler.options import flag_help
 
-FOLDER = source.ROOT / "docs" / "reference"
+FOLDER = source_analysis.ROOT / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
-    "annotations.md": keys.page,
-    "commands.md": commands.page,
-    "conditions.md": events.page_of_conditions,
-    "custom-resources.md": definitions.page,
-    "events.md": events.page_of_events,
+    "annotations.md": annotations_reference.page,
+    "commands.md": cli_reference.page,
+    "conditions.md": events_reference.page_of_conditions,
+    "custom-resources.md": crd_reference.page,
+    "events.md": events_reference.page_of_events,
     "licences.md": licences.page,
-    "metrics.md": metrics.page,
-    "permissions.md": rights.page,
-    "releases.md": releases.page,
-    "scenario.md": scenario.page,
-    "verdicts.md": verdicts.page,
+    "metrics.md": metrics_reference.page,
+    "permissions.md": rbac.page,
+    "releases.md": releases_reference.page,
+    "scenario.md": scenario_reference.page,
+    "verdicts.md": verdicts_reference.page,
 }
 """Of docs/reference."""
 

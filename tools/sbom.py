@@ -4,7 +4,7 @@ import json
 import uuid
 from typing import Any
 
-from handbook import dependencies, licences
+from tools import dependencies, licences
 
 _SPEC = "1.6"
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://windlass.dev/")
@@ -21,7 +21,7 @@ def _bill() -> dict[str, Any]:
     project, found = dependencies.project(), dependencies.find()
     root = _component(project["name"], project["version"], project["license"])
     asked = {*dependencies.asked()}.union(*(dependencies.asked(extra) for extra in dependencies.EXTRAS))
-    refs = {one.name: _purl(one.name, one.version) for one in found}
+    refs = {dependency.name: _purl(dependency.name, dependency.version) for dependency in found}
     graph = {root["bom-ref"]: asked, **{refs[one.name]: {*one.needs} & refs.keys() for one in found}}
     return {
         "$schema": f"http://cyclonedx.org/schema/bom-{_SPEC}.schema.json",
@@ -36,11 +36,11 @@ def _bill() -> dict[str, Any]:
     }
 
 
-def _describe(one: dependencies.Dependency) -> dict[str, Any]:
-    component = _component(one.name, one.version, licences.find(one.name))
-    component["scope"] = "optional" if one.is_optional else "required"
-    if one.is_optional:
-        component["properties"] = [{"name": "windlass:extra", "value": extra} for extra in one.parts]
+def _describe(dependency: dependencies.Dependency) -> dict[str, Any]:
+    component = _component(dependency.name, dependency.version, licences.find(dependency.name))
+    component["scope"] = "optional" if dependency.is_optional else "required"
+    if dependency.is_optional:
+        component["properties"] = [{"name": "windlass:extra", "value": extra} for extra in dependency.parts]
     return component
 
 

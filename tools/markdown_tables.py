@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-MADE = "<!-- Made by `python -m handbook` (`make reference`): change the code that it is read from, not this page. -->"
+MADE = "<!-- Made by `python -m tools` (`make reference`): change the code that it is read from, not this page. -->"
 
 
 def begin(title: str, *paragraphs: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import cyclopts
 
-from handbook import tables
+from tools import markdown_tables
 from windlass import cli
 
 _AUTOSCALER = "autoscaler"
@@ -35,7 +35,7 @@ def find_undescribed() -> Iterator[str]:
 
 
 def page() -> str:
-    lines = tables.begin(
+    lines = markdown_tables.begin(
         "Commands",
         "`windlass COMMAND --help` says the same in a terminal. `kubectl windlass …` is the same program as "
         "`windlass …`, and `cluster-autoscaler …` the same as `windlass autoscaler …`.",
@@ -45,7 +45,7 @@ def page() -> str:
         if name == _AUTOSCALER:
             lines += ["Its flags are on [a page of their own](../flags.md).", ""]
         else:
-            lines += list(tables.table(("option", "takes", "default", "what it does"), _rows(command)))
+            lines += list(markdown_tables.table(("option", "takes", "default", "what it does"), _rows(command)))
     return "\n".join(lines)
 
 
@@ -62,17 +62,17 @@ def _tell(command: cyclopts.App) -> Iterator[str]:
 def _rows(command: cyclopts.App) -> Iterator[tuple[str, str, str, str]]:
     for argument in command.assemble_argument_collection(parse_docstring=True):
         if argument.show:
-            name = ", ".join(map(tables.code, argument.names))
+            name = ", ".join(map(markdown_tables.code, argument.names))
             yield name, _takes(argument.hint), _default(argument), argument.parameter.help or ""
 
 
 def _takes(hint: Any) -> str:
     if hint is bool:
         return "nothing"
-    if choices := [one for one in get_args(hint) if isinstance(one, str)]:
-        return " or ".join(map(tables.code, choices))
+    if choices := [item for item in get_args(hint) if isinstance(item, str)]:
+        return " or ".join(map(markdown_tables.code, choices))
     kinds = {int: "whole number", float: "number"}
-    inner = [one for one in (hint, *get_args(hint)) if isinstance(one, type)]
+    inner = [entry for entry in (hint, *get_args(hint)) if isinstance(entry, type)]
     word = next((kinds[one] for one in inner if one in kinds), "file" if _is_path(inner) else "text")
     return f"{word}, repeatable" if any(one in (list, tuple) for one in map(_origin, (hint, *get_args(hint)))) else word
 
@@ -89,4 +89,4 @@ def _default(argument: cyclopts.Argument) -> str:
     default = argument.field_info.default
     if default in (inspect.Parameter.empty, None, "", False):
         return ""
-    return tables.code("on" if default is True else default)
+    return markdown_tables.code("on" if default is True else default)

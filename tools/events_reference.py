@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from handbook import reasons, source, tables
+from tools import markdown_tables, reason_codes, source_analysis
 
-RUNBOOK = source.ROOT / "docs" / "runbook.md"
+RUNBOOK = source_analysis.ROOT / "docs" / "runbook.md"
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 _ENTRY = re.compile(r"^### (.+)$", re.MULTILINE)
 _LEAD = re.compile(r"\*\*(.+?)\.\*\* (.+?)(?:\n\n|\Z)", re.DOTALL)
@@ -44,7 +44,7 @@ def find() -> Mapping[str, Entry]:
 
 
 def page_of_events() -> str:
-    lines = tables.begin(
+    lines = markdown_tables.begin(
         "Events",
         "Every reason under which windlass writes events; each is a link to what to do. `kubectl get events -A "
         "--field-selector reason=REASON` finds them.",
@@ -53,12 +53,12 @@ def page_of_events() -> str:
 
 
 def page_of_conditions() -> str:
-    lines = tables.begin(
+    lines = markdown_tables.begin(
         "Conditions",
         "Every type of condition that windlass writes, and every reason that it gives, with a link to what to do.",
     )
-    types = ((tables.code(name), told) for name, told in sorted(reasons.TYPES.items()))
-    lines += ["## Types", "", *tables.table(("type", "of what, and what it says when it is True"), types)]
+    types = ((markdown_tables.code(name), told) for name, told in sorted(reason_codes.TYPES.items()))
+    lines += ["## Types", "", *markdown_tables.table(("type", "of what, and what it says when it is True"), types)]
     return "\n".join([*lines, *_tell(entry for entry in _reasons() if not entry.is_event or "=" in entry.lead)])
 
 
@@ -72,7 +72,9 @@ def _tell(entries: Iterator[Entry]) -> Iterator[str]:
         by_section.setdefault(entry.section, []).append(entry)
     for section, several in by_section.items():
         yield from (f"## {section}", "")
-        yield from tables.table(("reason", "where", "what it says"), ((e.link, e.lead, e.sentence) for e in several))
+        yield from markdown_tables.table(
+            ("reason", "where", "what it says"), ((e.link, e.lead, e.sentence) for e in several)
+        )
 
 
 def _read(section: str, text: str) -> Iterator[Entry]:

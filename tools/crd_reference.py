@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from handbook import source, tables
+from tools import markdown_tables, source_analysis
 
 Json = Mapping[str, Any]
 _DEEP = 6
@@ -15,12 +15,12 @@ _OTHERS = ("podTemplate", "template", "labelSelector")
 
 def find() -> list[tuple[str, Json]]:
     """(file, definition), in the order of files."""
-    folder = source.ROOT / "deploy" / "crds"
+    folder = source_analysis.ROOT / "deploy" / "crds"
     return [(path.name, yaml.safe_load(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("*.yaml"))]
 
 
 def page() -> str:
-    lines = tables.begin(
+    lines = markdown_tables.begin(
         "Custom resources",
         "The definitions are in `deploy/crds`. The API server refuses what does not fit them; the rules that it checks "
         "beside types are listed with each.",
@@ -47,7 +47,7 @@ def _tell(file: str, definition: Json) -> Iterator[str]:
     schema = newest["schema"]["openAPIV3Schema"]
     yield from (f"{schema.get('description', '')} {versions}, {scope}; `deploy/crds/{file}`.", "")
     rows = [row for part in ("spec", "status") if part in schema.get("properties", {}) for row in _fields(schema, part)]
-    yield from tables.table(("field", "type", "what it says"), rows)
+    yield from markdown_tables.table(("field", "type", "what it says"), rows)
 
 
 def _fields(schema: Json, part: str) -> Iterator[tuple[str, str, str]]:
@@ -59,7 +59,7 @@ def _walk(path: str, schema: Json, levels: int) -> Iterator[tuple[str, str, str]
         inside = field.get("items", field)
         here = f"{path}.{name}" + ("[]" if "items" in field else "")
         needed = ", required" if name in schema.get("required", ()) else ""
-        yield tables.code(here), _type(field) + needed, _describe(field)
+        yield markdown_tables.code(here), _type(field) + needed, _describe(field)
         if levels and "properties" in inside:
             yield from _walk(here, inside, levels - 1)
 
@@ -68,14 +68,14 @@ def _type(field: Json) -> str:
     if field.get("x-kubernetes-int-or-string"):
         return "number or text"
     if choices := field.get("enum"):
-        return " or ".join(map(tables.code, choices))
+        return " or ".join(map(markdown_tables.code, choices))
     if "additionalProperties" in field:
         return "map"
     return {"array": "list"}.get(str(field.get("type", "object")), str(field.get("type", "object")))
 
 
 def _describe(field: Json) -> str:
-    rules = [each["message"] for each in field.get("x-kubernetes-validations", ()) if "message" in each]
+    rules = [item["message"] for item in field.get("x-kubernetes-validations", ()) if "message" in item]
     bounds = [f"{word} {field[key]}" for key, word in (("minimum", "at least"), ("maximum", "at most")) if key in field]
     said = [str(field.get("description", "")).rstrip("."), *bounds, *rules]
     return "; ".join(part for part in said if part)

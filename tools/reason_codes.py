@@ -1,7 +1,7 @@
 """Reasons: every word by which events and conditions say why, read from the code; its meaning is the runbook's.
 
 A reason stands at a fixed place of some calls, is what a variable called `reason` is set to, or is a constant of a
-controller's `names`. Whatever is found this way has an entry in docs/runbook.md, or is listed here as another word.
+controller's `model`. Whatever is found this way has an entry in docs/runbook.md, or is listed here as another word.
 """
 
 import ast
@@ -9,16 +9,17 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 
-from handbook import source
+from tools import source_analysis
 
-_ROOMS = re.compile(r"windlass\.(controllers|autoscaler\.(report|batch)|engine\.(buffers|provisioning|scale_up))\b")
+_ROOMS = re.compile(r"windlass\.(controllers|observability|autoscaler\.batcher|engine\.(capacity_apis|scale_up))\b")
 _WORD = re.compile(r"[A-Z]\w*[a-z]\w*|error")
 
-EVENTS: Mapping[str, int] = {"Occurrence": 2, "Event": 1}
+EVENTS: Mapping[str, int] = {"EventOccurrence": 2, "Event": 1, "SyncEvent": 1, "TargetEvent": 1}
 """Where calls that tell an event have its reason."""
 CONDITIONS: Mapping[str, int] = {
-    "Condition": 2, "Saying": 2, "Trouble": 0, "Unreachable": 0,
-    "_fail": 1, "_false": 0, "_set": 5, "false": 1, "put": 3,
+    "Condition": 2, "ConditionUpdate": 2, "QuotaCondition": 2, "StatusCondition": 2, "SynchronizedCondition": 1,
+    "InputProblem": 0, "UnreachableCluster": 0, "false_condition": 1, "set_condition": 3, "set_buffer_condition": 3,
+    "_control_plane_not_ready": 0, "_workers_not_ready": 0, "_fail_injection": 1, "_set_condition": 5,
 }  # fmt: skip
 """The same for calls that make a condition, or what becomes one."""
 _VARIABLES = frozenset({"reason", "event", "word"})
@@ -64,14 +65,14 @@ OTHERS = frozenset(
         "MachineSetSyncController-SynchronizedCondition", "MachineSetMigrationController-AuthoritativeAPI",
     }
 )  # fmt: skip
-"""Words of `names` that are neither type nor reason."""
+"""Words of `model` that are neither type nor reason."""
 
 
 @functools.cache
 def find() -> Mapping[str, frozenset[str]]:
     """Every reason, and the modules, without the package, in which it is said or declared."""
     found: dict[str, set[str]] = {}
-    for name, module in source.modules().items():
+    for name, module in source_analysis.modules().items():
         if _ROOMS.match(name):
             for word in {*_said(module, EVENTS), *_said(module, CONDITIONS), *_assigned(module), *_named(module)}:
                 found.setdefault(word, set()).add(name.removeprefix("windlass."))
@@ -82,29 +83,29 @@ def find() -> Mapping[str, frozenset[str]]:
 def find_events() -> Mapping[str, frozenset[str]]:
     """Reasons that are told as events, as far as the code says it in place, and as what: Normal, Warning or unknown."""
     found: dict[str, set[str]] = {}
-    for name, module in source.modules().items():
+    for name, module in source_analysis.modules().items():
         if _ROOMS.match(name):
             for called, call in module.find_calls():
                 if called in EVENTS and len(call.args) > EVENTS[called]:
-                    kinds = set(source.resolve(module, call.args[EVENTS[called] - 1])) & {"Normal", "Warning"}
-                    for word in source.resolve(module, call.args[EVENTS[called]]):
+                    kinds = set(source_analysis.resolve(module, call.args[EVENTS[called] - 1])) & {"Normal", "Warning"}
+                    for word in source_analysis.resolve(module, call.args[EVENTS[called]]):
                         found.setdefault(word, set()).update(kinds)
     return {word: frozenset(kinds) for word, kinds in found.items()}
 
 
 def _is_reason(word: str, places: set[str]) -> bool:
     """A type that is also said as a reason, as `UpToDate`, is a reason by where it is said."""
-    is_named_only = all(place.endswith("names") for place in places)
+    is_named_only = all(place.endswith("model") for place in places)
     return not (is_named_only and (word in TYPES or word in OTHERS))
 
 
-def _said(module: source.Module, where: Mapping[str, int]) -> Iterator[str]:
+def _said(module: source_analysis.Module, where: Mapping[str, int]) -> Iterator[str]:
     for called, call in module.find_calls():
         if called in where and len(call.args) > where[called]:
             yield from _words(module, call.args[where[called]])
 
 
-def _assigned(module: source.Module) -> Iterator[str]:
+def _assigned(module: source_analysis.Module) -> Iterator[str]:
     for node in ast.walk(module.tree):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in _VARIABLES:
@@ -115,11 +116,11 @@ def _assigned(module: source.Module) -> Iterator[str]:
                         yield from _words(module, value)
 
 
-def _named(module: source.Module) -> Iterator[str]:
-    if module.name.endswith(".names"):
+def _named(module: source_analysis.Module) -> Iterator[str]:
+    if module.name.endswith(".model"):
         for value in module.values.values():
             yield from _words(module, value)
 
 
-def _words(module: source.Module, expression: ast.expr) -> Iterator[str]:
-    return (word for word in source.resolve(module, expression) if _WORD.fullmatch(word))
+def _words(module: source_analysis.Module, expression: ast.expr) -> Iterator[str]:
+    return (word for word in source_analysis.resolve(module, expression) if _WORD.fullmatch(word))

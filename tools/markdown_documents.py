@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from handbook import source
+from tools import source_analysis
 
 _FENCE = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
@@ -22,7 +22,7 @@ _PLACEHOLDERS = ("…", "...")
 
 def find_documents() -> list[Path]:
     """Every document of the project, generated ones included."""
-    root = source.ROOT
+    root = source_analysis.ROOT
     tops = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")]
     return [*(path for path in tops if path.exists()), *sorted((root / "docs").rglob("*.md"))]
 

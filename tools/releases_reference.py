@@ -1,14 +1,16 @@
 """The page about releases of kube-scheduler: what differs, and which gates change that."""
 
-from handbook import source, tables
+from tools import markdown_tables, source_analysis
 from windlass import scheduler_releases
 
 
 def page() -> str:
-    told = {name: text for name, _, text in source.find_told("windlass.scheduler_releases", "Release")}
+    told = {
+        name: text for name, _, text in source_analysis.find_told("windlass.scheduler_releases", "SchedulerRelease")
+    }
     known = list(scheduler_releases.KNOWN_RELEASES.values())
     names = " and ".join(scheduler_releases.KNOWN_RELEASES)
-    lines = tables.begin(
+    lines = markdown_tables.begin(
         "Releases of kube-scheduler",
         f"Pods are filtered as kube-scheduler {names} filters them. The autoscaler asks its API server for its version "
         "when it starts, and applies the filters of that release; of the oldest or newest of these, where the server "
@@ -18,24 +20,32 @@ def page() -> str:
         "with.",
         "Whatever is not in this table is the same in all of them.",
     )
-    changed = sorted({name for one in known[1:] for name in scheduler_releases.release_differences(known[0], one)})
+    changed = sorted(
+        {
+            name
+            for scheduler_release in known[1:]
+            for name in scheduler_releases.release_differences(known[0], scheduler_release)
+        }
+    )
     gated = {gate.field for gate in scheduler_releases.FEATURE_GATES.values()}
     rows = [
-        [tables.code(name), *("yes" if getattr(one, name) else "no" for one in known), told[name]]
+        [markdown_tables.code(name), *("yes" if getattr(one, name) else "no" for one in known), told[name]]
         for name in sorted({*changed, *gated})
     ]
-    lines += tables.table(["difference", *scheduler_releases.KNOWN_RELEASES, "what holds where it is yes"], rows)
+    lines += markdown_tables.table(
+        ["difference", *scheduler_releases.KNOWN_RELEASES, "what holds where it is yes"], rows
+    )
     effective = "`--feature-gates` takes what kube-scheduler is started with. These have an effect:"
     lines += ["## Feature gates", "", effective, ""]
     gates = [
         [
-            tables.code(name),
-            tables.code(gate.field),
+            markdown_tables.code(name),
+            markdown_tables.code(gate.field),
             ", ".join(
                 version for version in scheduler_releases.KNOWN_RELEASES if version not in gate.locked | gate.unknown
             ),
         ]
         for name, gate in scheduler_releases.FEATURE_GATES.items()
     ]
-    lines += tables.table(["gate", "difference", "releases"], gates)
+    lines += markdown_tables.table(["gate", "difference", "releases"], gates)
     return "\n".join(lines)

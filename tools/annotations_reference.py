@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from handbook import source, tables
+from tools import markdown_tables, source_analysis
 
 _DOMAINS = re.compile(
     r"([a-z0-9.-]+\.)?(cluster-autoscaler\.kubernetes\.io|x-k8s\.io|windlass\.dev|openshift\.io|anywhere\.eks\.amazonaws\.com)/.*"
@@ -49,41 +49,41 @@ def find_sections() -> Mapping[str, tuple[Key, ...]]:
     """What is told, section by section."""
     told = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
     return {
-        title: tuple(Key(key, one["where"], one["says"]) for key, one in several.items())
+        title: tuple(Key(key, item["where"], item["says"]) for key, item in several.items())
         for title, several in told.items()
     }
 
 
 def page() -> str:
-    lines = tables.begin(
+    lines = markdown_tables.begin(
         "Annotations, labels and taints",
         "Keys that begin with `cluster.x-k8s.io` follow `CAPI_GROUP`, where it names another group.",
     )
     for title, several in find_sections().items():
-        rows = ([tables.code(one.key), one.where, one.says] for one in several)
-        lines += [f"## {title}", "", *tables.table(("key", "where", "what it says"), rows)]
+        rows = ([markdown_tables.code(key.key), key.where, key.says] for key in several)
+        lines += [f"## {title}", "", *markdown_tables.table(("key", "where", "what it says"), rows)]
     return "\n".join(lines)
 
 
 def is_mentioned(key: str) -> bool:
     """Does the code name it at all? For keys without a slash, which look like any other word."""
-    return any(f'"{key}"' in module.text for module in source.modules().values())
+    return any(f'"{key}"' in module.text for module in source_analysis.modules().values())
 
 
 def find_told() -> set[str]:
-    return {one.key for several in find_sections().values() for one in several}
+    return {key.key for several in find_sections().values() for key in several}
 
 
 def find_used() -> set[str]:
     """Keys of the domains above that the code names, where it gives them a meaning."""
     found = set()
-    for name, module in source.modules().items():
+    for name, module in source_analysis.modules().items():
         if not name.startswith(_UNTOLD):
             found |= {key for key in _find_texts(module) if _DOMAINS.fullmatch(key) and _KEY.fullmatch(key)}
     return {key for key in found if not _VERSION.fullmatch(key)} - NO_KEYS
 
 
-def _find_texts(module: source.Module) -> Iterator[str]:
+def _find_texts(module: source_analysis.Module) -> Iterator[str]:
     """Strings, sums of strings, and texts that begin with a group of their own: that is Cluster API's."""
     if "/" not in module.text:
         return
@@ -92,7 +92,7 @@ def _find_texts(module: source.Module) -> Iterator[str]:
             case ast.Constant(value=str(text)):
                 yield text
             case ast.BinOp():
-                yield from source.resolve(module, node)
+                yield from source_analysis.resolve(module, node)
             case ast.JoinedStr(
                 values=[ast.FormattedValue(value=ast.Attribute(attr="group")), ast.Constant(value=str(end))]
             ):

@@ -44,7 +44,7 @@ def modules() -> Mapping[str, Module]:
     """All modules of the package, by name."""
     source = ROOT / "src"
     paths = sorted((source / _PACKAGE).rglob("*.py"))
-    return {found.name: found for found in (_read(path, source) for path in paths)}
+    return {module.name: module for module in (_read(path, source) for path in paths)}
 
 
 def resolve(module: Module, expression: ast.expr) -> Iterator[str]:
@@ -52,12 +52,12 @@ def resolve(module: Module, expression: ast.expr) -> Iterator[str]:
     match expression:
         case ast.Constant(value=str(text)):
             yield text
-        case ast.IfExp(body=one, orelse=other):
-            yield from resolve(module, one)
+        case ast.IfExp(body=item, orelse=other):
+            yield from resolve(module, item)
             yield from resolve(module, other)
         case ast.BoolOp(values=several) | ast.Tuple(elts=several) | ast.Set(elts=several):
-            for each in several:
-                yield from resolve(module, each)
+            for entry in several:
+                yield from resolve(module, entry)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             yield from (one + other for one in resolve(module, left) for other in resolve(module, right))
         case ast.Name(id=name):

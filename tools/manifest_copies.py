@@ -6,7 +6,7 @@ Helm and kustomize read nothing outside their own directories. So the files are 
 from collections.abc import Mapping
 from pathlib import Path
 
-from handbook import source
+from tools import source_analysis
 
 _CHART = "deploy/helm/windlass/files"
 _KUSTOMIZE = "deploy/kustomize"
@@ -53,15 +53,15 @@ def write() -> list[Path]:
 def find_stale() -> list[Path]:
     """Copies that are missing, that differ, or that are of nothing."""
     made = files()
-    there = {path for place in COPIES for path in (source.ROOT / place).glob("*")}
+    there = {path for place in COPIES for path in (source_analysis.ROOT / place).glob("*")}
     wrong = {path for path, content in made.items() if not path.exists() or path.read_bytes() != content}
     return sorted(wrong | (there - made.keys()))
 
 
 def files() -> dict[Path, bytes]:
     return {
-        source.ROOT / place / path.name: path.read_bytes()
+        source_analysis.ROOT / place / path.name: path.read_bytes()
         for place, patterns in COPIES.items()
         for pattern in patterns
-        for path in sorted((source.ROOT / "deploy").glob(pattern))
+        for path in sorted((source_analysis.ROOT / "deploy").glob(pattern))
     }

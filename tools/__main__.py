@@ -1,21 +1,31 @@
-"""`python -m handbook` writes the pages of docs/reference, the files of deploy/rbac and the copies of the latter anew.
+"""`python -m tools` writes the pages of docs/reference, the files of deploy/rbac and the copies of the latter anew.
 
 With a word it does something else: `promtool` builds what tries alerts, `licences` checks the terms of dependencies,
 `sbom FILE` writes the bill of materials, `audit` asks whether anything is known against a dependency, `coverage FILE`
-sums up by package what coverage.py measured.
+sums up by package what coverage.py measured, `structure` prints the table of sizes and imports in docs/architecture.md.
 """
 
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from handbook import audit, copies, covered, licences, pages, rights, sbom, source
 from testbed import building, components
+from tools import (
+    code_structure,
+    coverage_report,
+    licences,
+    manifest_copies,
+    rbac,
+    reference_pages,
+    sbom,
+    source_analysis,
+    vulnerability_audit,
+)
 
 
 def write() -> int:
-    for path in (*pages.write(), *rights.write(), *copies.write()):
-        print(f"written: {path.relative_to(source.ROOT)}")
+    for path in (*reference_pages.write(), *rbac.write(), *manifest_copies.write()):
+        print(f"written: {path.relative_to(source_analysis.ROOT)}")
     return 0
 
 
@@ -36,7 +46,12 @@ def write_sbom(path: str) -> int:
 
 
 def sum_up_coverage(path: str) -> int:
-    print("\n".join(covered.tell(Path(path).read_text("utf-8"))))
+    print("\n".join(coverage_report.tell(Path(path).read_text("utf-8"))))
+    return 0
+
+
+def print_structure() -> int:
+    print(code_structure.describe(code_structure.Structure.read(), code_structure.trace_decision()))
     return 0
 
 
@@ -45,8 +60,9 @@ WORDS: Mapping[tuple[str, int], Callable[..., int]] = {
     ("promtool", 0): build_promtool,
     ("licences", 0): licences.main,
     ("sbom", 1): write_sbom,
-    ("audit", 0): audit.main,
+    ("audit", 0): vulnerability_audit.main,
     ("coverage", 1): sum_up_coverage,
+    ("structure", 0): print_structure,
 }
 """By the first word, and how many more there are."""
 
@@ -55,7 +71,8 @@ def main() -> int:
     word, *more = sys.argv[1:] or [""]
     act = WORDS.get((word, len(more)))
     if act is None:
-        print("Usage: python -m handbook [promtool | licences | sbom FILE | audit | coverage FILE]", file=sys.stderr)
+        words = "promtool | licences | sbom FILE | audit | coverage FILE | structure"
+        print(f"Usage: python -m tools [{words}]", file=sys.stderr)
         return 2
     return act(*more)
 

@@ -3,7 +3,7 @@
 import importlib.metadata
 import re
 
-from handbook import dependencies, tables
+from tools import dependencies, markdown_tables
 
 ALLOWED = frozenset(
     {
@@ -25,7 +25,7 @@ _READ = {"jinja2": "BSD-3-Clause", "partd": "BSD-3-Clause", "zict": "BSD-3-Claus
 
 _PAGE = (
     "Every package that windlass runs with, at the version that it is tested with, and the terms that the package "
-    "gives itself. A test fails if one gives none, or one that is not on the list of `handbook/licences.py`: "
+    "gives itself. A test fails if one gives none, or one that is not on the list of `tools/licences.py`: "
 )
 
 
@@ -34,7 +34,7 @@ def find(name: str) -> str:
     told = importlib.metadata.metadata(name).json
     if expression := told.get("license_expression"):
         return str(expression)
-    classifiers = [each.rpartition(" :: ")[2] for each in told.get("classifier", ()) if each.startswith("License ::")]
+    classifiers = [item.rpartition(" :: ")[2] for item in told.get("classifier", ()) if item.startswith("License ::")]
     for spelled in (told.get("license", ""), *classifiers):
         known = _SPELLINGS.get(str(spelled), str(spelled))
         if known in ALLOWED:
@@ -44,22 +44,27 @@ def find(name: str) -> str:
 
 def is_allowed(expression: str) -> bool:
     """Whether the terms will do: all of those joined by AND, one of those joined by OR."""
-    alternatives = [each.split(" OR ") for each in re.sub(r"[()]", "", expression).split(" AND ")]
-    return all(any(one.strip() in ALLOWED for one in each) for each in alternatives)
+    alternatives = [item.split(" OR ") for item in re.sub(r"[()]", "", expression).split(" AND ")]
+    return all(any(entry.strip() in ALLOWED for entry in each) for each in alternatives)
 
 
 def page() -> str:
     found = dependencies.find()
-    lines = tables.begin("Licences", _PAGE + ", ".join(sorted(ALLOWED)) + ".")
+    lines = markdown_tables.begin("Licences", _PAGE + ", ".join(sorted(ALLOWED)) + ".")
     for title, several in (
-        ("Always there", [one for one in found if not one.is_optional]),
+        ("Always there", [dependency for dependency in found if not dependency.is_optional]),
         ("With an extra", [one for one in found if one.is_optional]),
     ):
         rows = (
-            [tables.code(one.name), one.version, find(one.name), ", ".join(map(tables.code, one.parts))]
+            [
+                markdown_tables.code(one.name),
+                one.version,
+                find(one.name),
+                ", ".join(map(markdown_tables.code, one.parts)),
+            ]
             for one in several
         )
-        lines += [f"## {title}", "", *tables.table(("package", "version", "licence", "part"), rows)]
+        lines += [f"## {title}", "", *markdown_tables.table(("package", "version", "licence", "part"), rows)]
     return "\n".join(lines)
 
 

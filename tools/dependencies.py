@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handbook import source
+from tools import source_analysis
 
 RUNTIME = "runtime"
 EXTRAS = ("dask", "grpc", "tui")
 """Those that people install; the others are for work on the project itself."""
 
-_FOLDER = source.ROOT / "requirements"
+_FOLDER = source_analysis.ROOT / "requirements"
 _PINNED = re.compile(r"^([a-z0-9-]+)(?:\[[^]]*])?==([^\s;]+)")
 _VIA = re.compile(r"^ +# +(?:via +)?(\S+)")
 _NAME = re.compile(r"^[A-Za-z0-9._-]+")
@@ -60,12 +60,12 @@ def find() -> tuple[Dependency, ...]:
 def asked(extra: str = "") -> list[str]:
     """The packages that the project itself asks for, or one of its extras."""
     listed = project()["optional-dependencies"][extra] if extra else project()["dependencies"]
-    return [_normal(match[0]) for each in listed if (match := _NAME.match(each))]
+    return [_normal(match[0]) for item in listed if (match := _NAME.match(item))]
 
 
 def project() -> dict[str, Any]:
     """What pyproject.toml says of the project."""
-    return tomllib.loads((source.ROOT / "pyproject.toml").read_text("utf-8"))["project"]  # type: ignore[no-any-return]
+    return tomllib.loads((source_analysis.ROOT / "pyproject.toml").read_text("utf-8"))["project"]  # type: ignore[no-any-return]
 
 
 def reach(names: Iterable[str], needs: Mapping[str, Iterable[str]]) -> set[str]:
