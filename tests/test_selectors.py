@@ -21,7 +21,7 @@ requirements = st.one_of(
 OPPOSITES = [(Operator.IN, Operator.NOT_IN, ("x", "y")), (Operator.EXISTS, Operator.DOES_NOT_EXIST, ())]
 
 
-@pytest.mark.parametrize(("one", "other", "wanted"), OPPOSITES)
+@pytest.mark.parametrize(("operator", "other", "wanted"), OPPOSITES)
 @given(value=st.none() | values)
 def test_opposite_operators_never_agree(
     operator: Operator, other: Operator, wanted: tuple[str, ...], value: str | None

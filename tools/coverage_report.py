@@ -45,7 +45,7 @@ def tell(report: str) -> Iterator[str]:
 
 
 def _package(path: str) -> str:
-    """Of `src/windlass/engine/drainability/rules.py`, `engine.drain`; of a module at the top, its own name."""
+    """Of `src/windlass/engine/drainability/rules.py`, `engine.drainability`; of a module at the top, its own name."""
     parts = PurePath(path).with_suffix("").parts
     inner = parts[parts.index("windlass") + 1 :]
     return ".".join(inner[:2] if len(inner) > 2 else inner[:1])

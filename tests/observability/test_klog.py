@@ -36,7 +36,7 @@ def test_a_line_looks_like_klogs(streams: Streams) -> None:
     observability_klog.configure_logging(options.LoggingOptions())
     LOG.info("%d nodes", 3)
 
-    pattern = rf"I\d{{4}} \d\d:\d\d:\d\d\.\d{{6}} {os.getpid():7d} test_logs\.py:\d+\] 3 nodes\n"
+    pattern = rf"I\d{{4}} \d\d:\d\d:\d\d\.\d{{6}} {os.getpid():7d} test_klog\.py:\d+\] 3 nodes\n"
     assert re.fullmatch(pattern, streams.readouterr().err)
 
 
@@ -82,7 +82,7 @@ def test_json_has_a_key_for_each_value(streams: Streams) -> None:
     first, second, third = map(json.loads, streams.readouterr().err.splitlines())
 
     assert list(first) == ["ts", "caller", "msg", "v", "group", "size"]
-    assert re.fullmatch(r"autoscaler/test_logs\.py:\d+", first["caller"])
+    assert re.fullmatch(r"observability/test_klog\.py:\d+", first["caller"])
     assert (first["msg"], first["v"], first["group"], first["size"]) == ("Resized", 4, "a", 3)
     assert second["v"] == 0
     assert ("v" in third, third["err"]) == (False, "no")
@@ -110,7 +110,7 @@ def test_verbosity_lets_through_its_levels_and_no_more(streams: Streams) -> None
 
 def test_single_files_may_say_more(streams: Streams) -> None:
     observability_klog.configure_logging(
-        options.LoggingOptions(v=2, vmodule="other=9,test_l*=4,test_logs=7", skip_headers=True)
+        options.LoggingOptions(v=2, vmodule="other=9,test_k*=4,test_klog=7", skip_headers=True)
     )
     for step in range(10):
         LOG.log(klog.verbosity_level(step), "%d", step)

@@ -48,7 +48,7 @@ def test_every_controller_has_a_list() -> None:
     assert [name for name, _ in operator_process.CONTROLLERS if f"--controllers={name}" not in told] == []
 
 
-@pytest.mark.parametrize("one", AUTOSCALERS, ids=lambda one: one.name)
+@pytest.mark.parametrize("profile", AUTOSCALERS, ids=lambda profile: profile.name)
 def test_no_autoscaler_may_read_a_secret_or_delete_a_machine_a_node_or_a_pod(profile: RbacProfile) -> None:
     for permission in kube_rbac.list_permissions(profile):
         assert not permission.resource.startswith("secrets")
@@ -70,7 +70,7 @@ def test_who_only_watches_may_write_nothing(name: str) -> None:
     assert {permission.verb for permission in kube_rbac.list_permissions(EVERY[name])} <= {"get", "list", "watch"}
 
 
-@pytest.mark.parametrize("one", EVERY.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("profile", EVERY.values(), ids=lambda profile: profile.name)
 def test_nobody_asks_for_every_verb_or_group_or_for_more_rights_than_they_have(profile: RbacProfile) -> None:
     for permission in kube_rbac.list_permissions(profile):
         assert "*" not in (permission.verb, permission.group)

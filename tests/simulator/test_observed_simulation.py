@@ -71,5 +71,5 @@ def test_a_story_that_has_not_begun_says_so() -> None:
     async def ask() -> None:
         await ObservedSimulation("small", 60.0).query(lambda *moment: None)
 
-    with pytest.raises(errors.WindlassError, match="has not begun"):
+    with pytest.raises(errors.WindlassError, match="has not started"):
         asyncio.run(ask())

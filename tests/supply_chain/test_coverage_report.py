@@ -30,11 +30,11 @@ REPORT = json.dumps(
 
 
 def test_lines_and_branches_are_summed_up_by_package() -> None:
-    assert coverage_report.sum_up(REPORT)["engine.drain"] == coverage_report.Share(17, 20)
+    assert coverage_report.sum_up(REPORT)["engine.drainability"] == coverage_report.Share(17, 20)
     assert [*coverage_report.tell(REPORT)] == [
         " 50.0 %       2 lines and branches  clock",
-        "100.0 %       5 lines and branches  engine",
-        " 85.0 %      20 lines and branches  engine.drain",
+        " 85.0 %      20 lines and branches  engine.drainability",
+        "100.0 %       5 lines and branches  engine.model",
         " 85.2 %      27 lines and branches  all of these",
         "No test that was run is for: tui, web",
     ]

@@ -123,7 +123,7 @@ def test_a_filter_keeps_what_has_it_with_the_group_around_it() -> None:
 def test_pods_say_why_they_wait() -> None:
     first, second = texts(status_rows.pending_rows(STATUS, ""))
     assert first == "3× default/a  cpu 500m, memory 1Gi  1m  batch grows for it"
-    assert second.endswith("no group helps: web: Insufficient cpu")
+    assert second.endswith("no group can scale up: web: Insufficient cpu")
 
 
 def test_the_newest_decision_is_first_and_can_be_read_in_full() -> None:

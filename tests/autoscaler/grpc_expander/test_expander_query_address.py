@@ -15,7 +15,7 @@ from windlass.errors import InvalidInput
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expander_address"),
     [
         (
             "expander.kube-system.svc.cluster.local:7000",
@@ -66,7 +66,7 @@ def test_a_socket_on_this_machine_needs_no_certificate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"),
+    ("expander_options", "said"),
     [
         (process_options.ExpanderOptions(), "--grpc-expander-url: found nothing, expected HOST:PORT"),
         (process_options.ExpanderOptions("localhost:1"), "--grpc-expander-cert: found nothing, expected the file of"),

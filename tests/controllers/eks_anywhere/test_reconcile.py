@@ -161,7 +161,7 @@ ROWS: list[tuple[str, list[model.WorkerNodeGroup], list[MachineDeployment], tupl
 ]
 
 
-@pytest.mark.parametrize(("groups", "found", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize(("groups", "deployments", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_workers_are_judged_in_order(
     groups: list[model.WorkerNodeGroup], deployments: list[MachineDeployment], expected: tuple[str, str, str, str]
 ) -> None:

@@ -85,7 +85,7 @@ def test_without_a_time_to_wait_a_node_goes_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "reason"),
+    ("unneeded_node", "reason"),
     [
         (asked(node("n"), group("g", 3), wait_s=None), UnremovableReason.UNEXPECTED_ERROR),
         (
