@@ -38,7 +38,7 @@ def find() -> Iterator[Definition]:
     mentions: Counter[str] = Counter()
     for counted in own.values():
         mentions.update(counted)
-    for text in _read_handbook():
+    for text in _read_tools():
         mentions.update(_find_mentions(ast.parse(text)))
     for name, module in source_analysis.modules().items():
         if name.startswith(_FOREIGN):
@@ -52,7 +52,7 @@ def find() -> Iterator[Definition]:
 def find_unimported() -> Iterator[str]:
     """Modules that no other imports, and that are no command and no package."""
     imported: set[str] = set()
-    for tree in (*(module.tree for module in source_analysis.modules().values()), *map(ast.parse, _read_handbook())):
+    for tree in (*(module.tree for module in source_analysis.modules().values()), *map(ast.parse, _read_tools())):
         for node in ast.walk(tree):
             match node:
                 case ast.Import(names=names):
@@ -66,7 +66,7 @@ def find_unimported() -> Iterator[str]:
             yield name
 
 
-def _read_handbook() -> Iterator[str]:
+def _read_tools() -> Iterator[str]:
     """The generators of documents and manifests, which read some constants for users."""
     return (path.read_text(encoding="utf-8") for path in sorted((source_analysis.ROOT / "tools").glob("*.py")))
 
