@@ -19,33 +19,36 @@ _OBJECTS = options.ObjectOptions()
 
 OBSERVER_RULES = (
     PolicyRule(
-        "", ("nodes", "pods", "namespaces"), READ, "what waits, what it could run on, and what affinity speaks of"
+        "",
+        ("nodes", "pods", "namespaces"),
+        READ,
+        "pending pods, candidate nodes, namespaces selected by affinity terms",
     ),
-    PolicyRule("", ("replicationcontrollers",), READ, "whether a pod that is evicted comes back"),
-    PolicyRule("apps", ("replicasets", "statefulsets"), READ, "whether a pod that is evicted comes back"),
-    PolicyRule("batch", ("jobs",), READ, "whether a pod that is evicted comes back"),
-    PolicyRule("apps", ("daemonsets",), READ, "which pods a new node has from the start"),
-    PolicyRule("policy", ("poddisruptionbudgets",), READ, "which pods may be evicted now"),
-    PolicyRule("", ("persistentvolumes", "persistentvolumeclaims"), READ, "where volumes let their pods run"),
+    PolicyRule("", ("replicationcontrollers",), READ, "whether evicted pods are recreated"),
+    PolicyRule("apps", ("replicasets", "statefulsets"), READ, "whether evicted pods are recreated"),
+    PolicyRule("batch", ("jobs",), READ, "whether evicted pods are recreated"),
+    PolicyRule("apps", ("daemonsets",), READ, "DaemonSet pods of new nodes"),
+    PolicyRule("policy", ("poddisruptionbudgets",), READ, "allowed disruptions"),
+    PolicyRule("", ("persistentvolumes", "persistentvolumeclaims"), READ, "volume constraints of pods"),
     PolicyRule(
         "storage.k8s.io",
         ("csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"),
         READ,
-        "where volumes let their pods run",
+        "volume constraints of pods",
     ),
     PolicyRule(
         "resource.k8s.io",
         ("deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"),
         READ,
-        "where devices let pods run",
+        "device claims of pods",
     ),
 )
 """Rules to observe the workload cluster, except node groups."""
 
 ACTUATOR_RULES = (
-    PolicyRule("", ("nodes",), ("get", "update"), "taints, and the cordon, of nodes that are to go"),
-    PolicyRule("", ("pods/eviction",), ("create",), "draining a node, with the budgets' consent"),
-    PolicyRule("", ("events",), ("create", "patch"), "what was done and why, told of pods and nodes"),
+    PolicyRule("", ("nodes",), ("get", "update"), "deletion taint and cordon"),
+    PolicyRule("", ("pods/eviction",), ("create",), "drain, subject to PodDisruptionBudgets"),
+    PolicyRule("", ("events",), ("create", "patch"), "events on pods and nodes"),
 )
 """Rules to act on the workload cluster. Controllers delete Nodes and Machines."""
 
@@ -62,9 +65,9 @@ def own_objects_grant(
     maps = ("configmaps",)
     told, kept = _OBJECTS.status_config_map_name, memory_config_maps()
     rules = (
-        PolicyRule("", maps, ("create",), "its ConfigMaps, the first time"),
-        PolicyRule("", maps, ("get", "update", "delete"), "the status (--status-config-map-name)", (told,)),
-        PolicyRule("", maps, ("get", "update"), "timers and requests, over a restart (--memory-config-map)", kept),
+        PolicyRule("", maps, ("create",), "creation of its ConfigMaps"),
+        PolicyRule("", maps, ("get", "update", "delete"), "status ConfigMap (--status-config-map-name)", (told,)),
+        PolicyRule("", maps, ("get", "update"), "memory kept across restarts (--memory-config-map)", kept),
     )
     return RoleGrant((*rbac.lease_grant(namespace, lease).rules, *rules), namespace)
 
@@ -79,7 +82,7 @@ def base_rules(namespace: str) -> tuple[tuple[PolicyRule, ...], tuple[PolicyRule
 def priority_expander_grant(namespace: str) -> RoleGrant:
     """Rules to read the ConfigMap of --expander=priority."""
     return RoleGrant(
-        (PolicyRule("", ("configmaps",), READ, "the priorities of groups", (options.PRIORITY_CONFIG_MAP,)),), namespace
+        (PolicyRule("", ("configmaps",), READ, "priorities of node groups", (options.PRIORITY_CONFIG_MAP,)),), namespace
     )
 
 
@@ -92,8 +95,8 @@ AUTOSCALER = RbacProfile(
 
 CLUSTER_API = RbacProfile(
     "autoscaler-clusterapi",
-    "`windlass autoscaler`, in the management cluster, where the Machines are; often the same. With"
-    " --node-group-auto-discovery=clusterapi:namespace=… a RoleBinding in that namespace is enough.",
+    "`windlass autoscaler`, in the management cluster, which may be the same cluster. With"
+    " --node-group-auto-discovery=clusterapi:namespace=… a RoleBinding in that namespace suffices.",
     _ACCOUNT,
     (RoleGrant((*provider.READ_RULES, *provider.scale_rules(), *provider.EVENT_RULES)),),
     is_option=True,
@@ -101,7 +104,7 @@ CLUSTER_API = RbacProfile(
 
 PRIORITY_EXPANDER = RbacProfile(
     "autoscaler-priority-expander",
-    "`windlass autoscaler --expander=priority`, besides.",
+    "`windlass autoscaler --expander=priority`, in addition.",
     _ACCOUNT,
     (priority_expander_grant(SYSTEM_NAMESPACE),),
     is_option=True,
@@ -109,14 +112,14 @@ PRIORITY_EXPANDER = RbacProfile(
 
 SHADOW = RbacProfile(
     "shadow",
-    "`windlass autoscaler --shadow`, beside another autoscaler: it reads, and writes nothing.",
+    "`windlass autoscaler --shadow`, beside another autoscaler. Read-only.",
     ServiceAccount("windlass-shadow", SYSTEM_NAMESPACE),
     (
         RoleGrant(
             (
                 *OBSERVER_RULES,
                 *provider.READ_RULES,
-                PolicyRule("", ("events",), READ, "the reasons that the other autoscaler gives"),
+                PolicyRule("", ("events",), READ, "events of the other autoscaler"),
             )
         ),
     ),
@@ -124,8 +127,8 @@ SHADOW = RbacProfile(
 
 VIEWER = RbacProfile(
     "viewer",
-    "`windlass plan`, `explain` and `status` (without --address), and `windlass autoscaler --dry-run`, with the rights"
-    " of whoever asks. Bind it to them.",
+    "`windlass plan`, `explain` and `status` (without --address), and `windlass autoscaler --dry-run`, run by a user."
+    " Bind it to that user.",
     None,
     (
         RoleGrant((*OBSERVER_RULES, *provider.READ_RULES)),
@@ -135,7 +138,7 @@ VIEWER = RbacProfile(
                     "",
                     ("configmaps",),
                     ("get",),
-                    "the timers of the autoscaler that runs",
+                    "memory of the running autoscaler",
                     memory_config_maps(),
                 ),
             ),
@@ -153,58 +156,58 @@ PROVISIONING_REQUEST_RULES = (
         _AUTOSCALING_GROUP,
         ("provisioningrequests",),
         (*READ, "delete"),
-        "requests; those that ended long ago are deleted",
+        "requests; deletion of those that ended long ago",
     ),
-    PolicyRule(_AUTOSCALING_GROUP, ("provisioningrequests/status",), ("patch",), "answering them"),
-    PolicyRule("", ("podtemplates",), READ, "the pods that they ask for"),
+    PolicyRule(_AUTOSCALING_GROUP, ("provisioningrequests/status",), ("patch",), "conditions of requests"),
+    PolicyRule("", ("podtemplates",), READ, "pod templates of requests"),
 )
 
 PROVISIONING_REQUESTS = RbacProfile(
     "autoscaler-provisioning-requests",
-    "`windlass autoscaler --enable-provisioning-requests`, besides.",
+    "`windlass autoscaler --enable-provisioning-requests`, in addition.",
     _ACCOUNT,
     (RoleGrant(PROVISIONING_REQUEST_RULES),),
     is_option=True,
 )
 
 CAPACITY_BUFFER_RULES = (
-    PolicyRule(_AUTOSCALING_GROUP, ("capacitybuffers",), READ, "the room to keep"),
-    PolicyRule(_AUTOSCALING_GROUP, ("capacitybuffers/status",), ("patch",), "how much of it is kept"),
-    PolicyRule("", ("podtemplates",), READ, "the pods that room is kept for"),
-    PolicyRule("", ("podtemplates",), ("create", "patch"), "what they are like, when the server has completed them"),
-    PolicyRule("", ("resourcequotas",), READ, "how many of them their namespace may have"),
+    PolicyRule(_AUTOSCALING_GROUP, ("capacitybuffers",), READ, "buffers"),
+    PolicyRule(_AUTOSCALING_GROUP, ("capacitybuffers/status",), ("patch",), "status of buffers"),
+    PolicyRule("", ("podtemplates",), READ, "pod templates of buffers"),
+    PolicyRule("", ("podtemplates",), ("create", "patch"), "resolved pod templates, with the server's defaults"),
+    PolicyRule("", ("resourcequotas",), READ, "quotas that limit buffers"),
     PolicyRule(
         "",
         ("pods",),
         ("create",),
-        "in a dry run only, so that the server completes them",
+        "dry run only: the server's defaults for a pod",
     ),
     PolicyRule(
-        "", ("replicationcontrollers", "replicationcontrollers/scale"), ("get",), "workloads that buffers follow"
+        "", ("replicationcontrollers", "replicationcontrollers/scale"), ("get",), "workloads that buffers refer to"
     ),
     PolicyRule(
-        "apps", (*_WORKLOADS, *(f"{one}/scale" for one in _WORKLOADS)), ("get",), "workloads that buffers follow"
+        "apps", (*_WORKLOADS, *(f"{one}/scale" for one in _WORKLOADS)), ("get",), "workloads that buffers refer to"
     ),
-    PolicyRule("batch", ("jobs",), ("get",), "workloads that buffers follow; Jobs have no scale"),
+    PolicyRule("batch", ("jobs",), ("get",), "workloads that buffers refer to; Jobs have no scale subresource"),
 )
 
 CAPACITY_BUFFERS = RbacProfile(
     "autoscaler-capacity-buffers",
-    "`windlass autoscaler --capacity-buffer-controller-enabled`, besides. A buffer may follow any workload that has"
-    " /scale; those of other groups than these need a rule of their own.",
+    "`windlass autoscaler --capacity-buffer-controller-enabled`, in addition. A buffer may refer to any workload that has"
+    " a scale subresource; other API groups need a rule of their own.",
     _ACCOUNT,
     (RoleGrant(CAPACITY_BUFFER_RULES),),
     is_option=True,
 )
 
 CAPACITY_QUOTA_RULES = (
-    PolicyRule(_AUTOSCALING_GROUP, ("capacityquotas",), READ, "how large the cluster may become"),
-    PolicyRule(_AUTOSCALING_GROUP, ("capacityquotas/status",), ("patch",), "how much of that is used"),
+    PolicyRule(_AUTOSCALING_GROUP, ("capacityquotas",), READ, "limits of the cluster"),
+    PolicyRule(_AUTOSCALING_GROUP, ("capacityquotas/status",), ("patch",), "usage reported in their status"),
 )
 
 CAPACITY_QUOTAS = RbacProfile(
     "autoscaler-capacity-quotas",
-    "`windlass autoscaler --capacity-quotas-enabled`, besides.",
+    "`windlass autoscaler --capacity-quotas-enabled`, in addition.",
     _ACCOUNT,
     (RoleGrant(CAPACITY_QUOTA_RULES),),
     is_option=True,

@@ -16,8 +16,7 @@ ACCOUNT = ServiceAccount("windlass-operator", "windlass-system")
 
 OPERATOR = RbacProfile(
     "operator",
-    f"`windlass operator --leader-elect-namespace={ACCOUNT.namespace}`, whichever controllers it runs; their own"
-    " files come besides.",
+    f"`windlass operator --leader-elect-namespace={ACCOUNT.namespace}`. Each controller has a further file.",
     ACCOUNT,
     (rbac.lease_grant(ACCOUNT.namespace, "windlass-operator"),),
 )
@@ -28,7 +27,7 @@ MANAGE_MACHINE_DEPLOYMENTS = PolicyRule(
     CLUSTER_API_GROUP,
     _MACHINE_DEPLOYMENTS,
     ("get", *READ, "create", "patch"),
-    "the pools, as MachineDeployments; the size of autoscaled ones is left to the autoscaler",
+    "MachineDeployments of the pools; replicas of autoscaled ones are the autoscaler's",
 )
 
 DELETE_MACHINE_DEPLOYMENTS = PolicyRule(CLUSTER_API_GROUP, _MACHINE_DEPLOYMENTS, ("delete",), "removed pools")
@@ -44,16 +43,18 @@ EKS_ANYWHERE = (
             RoleGrant(
                 (
                     PolicyRule(_EKS_ANYWHERE_GROUP, ("clusters",), READ, "Clusters and their worker node groups"),
-                    PolicyRule(_EKS_ANYWHERE_GROUP, ("clusters/status",), ("patch",), "how they fare"),
+                    PolicyRule(_EKS_ANYWHERE_GROUP, ("clusters/status",), ("patch",), "status"),
                 )
             ),
             RoleGrant(
                 (
                     MANAGE_MACHINE_DEPLOYMENTS,
                     DELETE_MACHINE_DEPLOYMENTS,
-                    PolicyRule("cluster.x-k8s.io", ("clusters",), READ, "the Cluster that pools belong to"),
-                    PolicyRule("controlplane.cluster.x-k8s.io", ("kubeadmcontrolplanes",), READ, "whether it is ready"),
-                    PolicyRule("etcdcluster.cluster.x-k8s.io", ("etcdadmclusters",), READ, "whether its etcd is"),
+                    PolicyRule("cluster.x-k8s.io", ("clusters",), READ, "Clusters of the pools"),
+                    PolicyRule(
+                        "controlplane.cluster.x-k8s.io", ("kubeadmcontrolplanes",), READ, "control plane readiness"
+                    ),
+                    PolicyRule("etcdcluster.cluster.x-k8s.io", ("etcdadmclusters",), READ, "etcd readiness"),
                 ),
                 model.NAMESPACE,
             ),
@@ -76,9 +77,9 @@ LATTICE = RbacProfile(
         RoleGrant(
             (
                 PolicyRule(_LATTICE_GROUP, ("latticeclusters",), READ, "LatticeClusters and their pools"),
-                PolicyRule(_LATTICE_GROUP, ("latticeclusters/status",), ("patch",), "how they fare"),
+                PolicyRule(_LATTICE_GROUP, ("latticeclusters/status",), ("patch",), "status"),
                 MANAGE_MACHINE_DEPLOYMENTS,
-                PolicyRule("", ("events",), ("create", "patch"), "what is wrong with a pool"),
+                PolicyRule("", ("events",), ("create", "patch"), "events about pools"),
             )
         ),
     ),
@@ -90,25 +91,34 @@ def lattice_autoscaler_rights(handed: lattice_model.AutoscalerRules) -> RbacProf
     """The permissions that the Lattice controller needs to deploy the autoscaler."""
     whole = (
         PolicyRule(
-            "", ("namespaces",), ("get",), "the namespace of the autoscaler is there", (lattice_model.SYSTEM_NAMESPACE,)
+            "", ("namespaces",), ("get",), "existence of the autoscaler's namespace", (lattice_model.SYSTEM_NAMESPACE,)
         ),
-        PolicyRule(rbac.GROUP, ("clusterroles", "clusterrolebindings"), ("create",), "its rights in the cluster"),
         PolicyRule(
-            rbac.GROUP, ("clusterroles", "clusterrolebindings"), _GET_PATCH, "what it made before", _AUTOSCALER_NAME
+            rbac.GROUP,
+            ("clusterroles", "clusterrolebindings"),
+            ("create",),
+            "creation of its cluster roles and bindings",
+        ),
+        PolicyRule(
+            rbac.GROUP,
+            ("clusterroles", "clusterrolebindings"),
+            _GET_PATCH,
+            "update of its own objects",
+            _AUTOSCALER_NAME,
         ),
     )
     inside = (
-        PolicyRule("", ("serviceaccounts",), ("create",), "whom it runs as"),
-        PolicyRule("", ("serviceaccounts",), _GET_PATCH, "what it made before", _AUTOSCALER_NAME),
-        PolicyRule(rbac.GROUP, ("roles", "rolebindings"), ("create",), "its rights in its own namespace"),
-        PolicyRule(rbac.GROUP, ("roles", "rolebindings"), _GET_PATCH, "what it made before", _AUTOSCALER_NAME),
+        PolicyRule("", ("serviceaccounts",), ("create",), "creation of the autoscaler's ServiceAccount"),
+        PolicyRule("", ("serviceaccounts",), _GET_PATCH, "update of its own objects", _AUTOSCALER_NAME),
+        PolicyRule(rbac.GROUP, ("roles", "rolebindings"), ("create",), "creation of its roles and bindings"),
+        PolicyRule(rbac.GROUP, ("roles", "rolebindings"), _GET_PATCH, "update of its own objects", _AUTOSCALER_NAME),
         PolicyRule("apps", ("deployments",), ("create",), "the autoscaler"),
-        PolicyRule("apps", ("deployments",), _GET_PATCH, "what it made before", _AUTOSCALER_NAME),
+        PolicyRule("apps", ("deployments",), _GET_PATCH, "update of its own objects", _AUTOSCALER_NAME),
     )
     return RbacProfile(
         "lattice-deploy-autoscaler",
-        "`windlass operator --controllers=lattice --lattice-deploy-autoscaler`, the default, besides: running the"
-        " autoscaler, and the autoscaler's own rights, which it holds to hand them on. It can hand on no others.",
+        "`windlass operator --controllers=lattice --lattice-deploy-autoscaler`, the default, in addition: deploying"
+        " the autoscaler, and the autoscaler's own permissions, because RBAC lets it grant no others.",
         ACCOUNT,
         (RoleGrant((*whole, *handed.cluster)), RoleGrant((*inside, *handed.own), lattice_model.SYSTEM_NAMESPACE)),
         is_option=True,
@@ -120,7 +130,7 @@ _MACHINE_POOL_GROUP = "cluster.x-k8s.io"
 _PROVIDER_GROUPS = ("infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io")
 
 _READ_DEFINITIONS = PolicyRule(
-    "apiextensions.k8s.io", ("customresourcedefinitions",), READ, "kinds that pools refer to"
+    "apiextensions.k8s.io", ("customresourcedefinitions",), READ, "definitions of the kinds that pools refer to"
 )
 
 MACHINE_POOL_NAMESPACED_RULES = (
@@ -128,23 +138,23 @@ MACHINE_POOL_NAMESPACED_RULES = (
         _MACHINE_POOL_GROUP,
         ("machinepools",),
         (*READ, "patch"),
-        "the pools; finalizers, owners and what is copied into them",
+        "pools: finalizers, owner references, copied fields",
     ),
-    PolicyRule(_MACHINE_POOL_GROUP, ("machinepools/status",), ("patch",), "how they fare"),
+    PolicyRule(_MACHINE_POOL_GROUP, ("machinepools/status",), ("patch",), "status"),
     rbac.block_owner_deletion_rule(_MACHINE_POOL_GROUP, "machinepools"),
     rbac.set_owner_rule(_MACHINE_POOL_GROUP, "machinepools"),
-    PolicyRule(_MACHINE_POOL_GROUP, ("clusters",), READ, "whether a pool's Cluster is paused, and has a control plane"),
+    PolicyRule(_MACHINE_POOL_GROUP, ("clusters",), READ, "Clusters: paused, control plane initialized"),
     PolicyRule(
         _MACHINE_POOL_GROUP,
         ("machines",),
         (*READ, "create", "patch"),
-        "a Machine for each machine of an infrastructure pool",
+        "Machines for the machines of an infrastructure pool",
     ),
-    PolicyRule(_MACHINE_POOL_GROUP, ("machines/status",), ("patch",), "their conditions"),
+    PolicyRule(_MACHINE_POOL_GROUP, ("machines/status",), ("patch",), "conditions of Machines"),
     PolicyRule(_PROVIDER_GROUPS[0], ("*",), (*READ, "patch", "delete"), "infrastructure pools and their machines"),
     PolicyRule(_PROVIDER_GROUPS[1], ("*",), (*READ, "patch", "delete"), "bootstrap configs"),
     PolicyRule("", ("secrets",), ("get", *READ), "<cluster>-kubeconfig: the way to a workload cluster"),
-    PolicyRule("", ("events",), ("create", "patch"), "what became of a pool"),
+    PolicyRule("", ("events",), ("create", "patch"), "events about pools"),
 )
 """Permissions in the namespaces of MachinePools."""
 
@@ -154,7 +164,7 @@ POOL_NAMESPACE = "machine-pools"
 """Placeholder for the namespace of `--namespace`."""
 
 MACHINE_POOL_WORKLOAD_RULES = (
-    PolicyRule("", ("nodes",), (*READ, "patch", "delete"), "annotations, taints, and nodes that are left behind"),
+    PolicyRule("", ("nodes",), (*READ, "patch", "delete"), "annotations and taints; deletion of leftover nodes"),
 )
 """Permissions of the user of a workload cluster's kubeconfig."""
 
@@ -176,17 +186,17 @@ MACHINE_POOL = (
     ),
     RbacProfile(
         "machine-pool-workload",
-        "What it does in a workload cluster, as whoever the Secret <cluster>-kubeconfig is for. Cluster API's own"
-        " manager reads the same Secret, and takes more.",
+        "Requests to a workload cluster, under the identity of the Secret <cluster>-kubeconfig. Cluster API's manager"
+        " reads the same Secret and needs more.",
         None,
         (RoleGrant(MACHINE_POOL_WORKLOAD_RULES),),
     ),
 )
 
-OPENSHIFT_EVENTS = PolicyRule("", ("events",), ("create", "patch"), "what was done, and what is wrong")
+OPENSHIFT_EVENTS = PolicyRule("", ("events",), ("create", "patch"), "events")
 
 OPENSHIFT_FEATURE_GATES = PolicyRule(
-    "config.openshift.io", ("featuregates", "infrastructures"), READ, "which gates are on, and on which platform"
+    "config.openshift.io", ("featuregates", "infrastructures"), READ, "feature gates and platform"
 )
 
 _OPERATOR_NAME = "cluster-autoscaler-operator"
@@ -202,22 +212,22 @@ CLUSTER_AUTOSCALER = (
         _OPERATOR_NAME,
         "`windlass operator --controllers=cluster_autoscaler"
         f" --leader-elect-namespace={machine_apis.MACHINE_API_NAMESPACE} --leader-elect-name={_OPERATOR_NAME}`."
-        " The autoscaler that it runs has rights of its own (cluster-autoscaler.yaml).",
+        " The autoscaler that it deploys has its own permissions (cluster-autoscaler.yaml).",
         ServiceAccount(_OPERATOR_NAME, machine_apis.MACHINE_API_NAMESPACE),
         (
             RoleGrant(
                 (
-                    PolicyRule(_AUTOSCALING_GROUP, ("clusterautoscalers",), READ, "what the autoscaler is to be like"),
-                    PolicyRule(_AUTOSCALING_GROUP, ("clusterautoscalers/status",), ("patch",), "how it fares"),
+                    PolicyRule(_AUTOSCALING_GROUP, ("clusterautoscalers",), READ, "configuration of the autoscaler"),
+                    PolicyRule(_AUTOSCALING_GROUP, ("clusterautoscalers/status",), ("patch",), "status"),
                     rbac.block_owner_deletion_rule(_AUTOSCALING_GROUP, "clusterautoscalers"),
                     OPENSHIFT_FEATURE_GATES,
-                    PolicyRule(_CONFIG_GROUP, ("clusteroperators",), READ, "whether Machine API is there"),
-                    PolicyRule(_CONFIG_GROUP, ("clusteroperators",), ("create",), "what the operator says of itself"),
+                    PolicyRule(_CONFIG_GROUP, ("clusteroperators",), READ, "whether Machine API is installed"),
+                    PolicyRule(_CONFIG_GROUP, ("clusteroperators",), ("create",), "ClusterOperator status"),
                     PolicyRule(
                         _CONFIG_GROUP,
                         ("clusteroperators/status",),
                         ("patch",),
-                        "what the operator says of itself",
+                        "ClusterOperator status",
                         (cluster_autoscaler_model.AUTOSCALER,),
                     ),
                 )
@@ -225,16 +235,19 @@ CLUSTER_AUTOSCALER = (
             RoleGrant(
                 (
                     PolicyRule("apps", ("deployments",), (*_MANAGE_VERBS, "delete"), "the autoscaler"),
-                    PolicyRule("", ("services",), _MANAGE_VERBS, "its metrics, and the webhooks"),
+                    PolicyRule("", ("services",), _MANAGE_VERBS, "Services for metrics and webhooks"),
                     PolicyRule(
                         "monitoring.coreos.com",
                         ("servicemonitors", "prometheusrules"),
                         _MANAGE_VERBS,
-                        "who scrapes it, and alerts",
+                        "ServiceMonitor and alerts",
                     ),
-                    PolicyRule("networking.k8s.io", ("networkpolicies",), _MANAGE_VERBS, "whom it may talk to"),
+                    PolicyRule("networking.k8s.io", ("networkpolicies",), _MANAGE_VERBS, "NetworkPolicies"),
                     PolicyRule(
-                        _AUTOSCALING_GROUP, ("machineautoscalers",), READ, "what the operator says it is related to"
+                        _AUTOSCALING_GROUP,
+                        ("machineautoscalers",),
+                        READ,
+                        "related objects in the ClusterOperator status",
                     ),
                     OPENSHIFT_EVENTS,
                     *rbac.lease_grant(machine_apis.MACHINE_API_NAMESPACE, _OPERATOR_NAME).rules,
@@ -266,7 +279,7 @@ MACHINE_AUTOSCALER = (
                         (*READ, "patch"),
                         "MachineAutoscalers, and their finalizer",
                     ),
-                    PolicyRule(_AUTOSCALING_GROUP, ("machineautoscalers/status",), ("patch",), "how they fare"),
+                    PolicyRule(_AUTOSCALING_GROUP, ("machineautoscalers/status",), ("patch",), "status"),
                     PolicyRule("machine.openshift.io", ("machinesets",), (*READ, "patch"), _BOUNDS_PURPOSE),
                     OPENSHIFT_EVENTS,
                     *rbac.lease_grant(machine_apis.MACHINE_API_NAMESPACE, _MACHINE_AUTOSCALER_NAME).rules,
@@ -285,7 +298,7 @@ _MACHINESET_SYNC_NAME = "machineset-sync"
 
 _MACHINE_API_GROUP, _CLUSTER_API_GROUP = "machine.openshift.io", "cluster.x-k8s.io"
 
-_DELETE_MARKS_PURPOSE = "marks of Machines that are to go first"
+_DELETE_MARKS_PURPOSE = "delete annotation of Machines"
 
 MACHINESET_SYNC = (
     RbacProfile(
@@ -300,7 +313,7 @@ MACHINESET_SYNC = (
                         "config.openshift.io",
                         ("infrastructures",),
                         ("get",),
-                        "what the Cluster is called (without --machineset-sync-cluster)",
+                        "infrastructure name (without --machineset-sync-cluster)",
                         ("cluster",),
                     ),
                 )
@@ -310,9 +323,7 @@ MACHINESET_SYNC = (
                     PolicyRule(
                         _MACHINE_API_GROUP, ("machinesets",), (*READ, "patch", "delete"), "MachineSets of Machine API"
                     ),
-                    PolicyRule(
-                        _MACHINE_API_GROUP, ("machinesets/status",), ("patch",), "whose authority they are under"
-                    ),
+                    PolicyRule(_MACHINE_API_GROUP, ("machinesets/status",), ("patch",), "authority of MachineSets"),
                     PolicyRule(_MACHINE_API_GROUP, ("machines",), (*READ, "patch"), _DELETE_MARKS_PURPOSE),
                     OPENSHIFT_EVENTS,
                 ),
@@ -323,15 +334,15 @@ MACHINESET_SYNC = (
                     PolicyRule(
                         _CLUSTER_API_GROUP, ("machinesets",), (*READ, "create", "patch", "delete"), "their mirrors"
                     ),
-                    PolicyRule(_CLUSTER_API_GROUP, ("machinesets/status",), ("patch",), "how they fare"),
+                    PolicyRule(_CLUSTER_API_GROUP, ("machinesets/status",), ("patch",), "status"),
                     PolicyRule(_CLUSTER_API_GROUP, ("machines",), (*READ, "patch"), _DELETE_MARKS_PURPOSE),
-                    PolicyRule(_CLUSTER_API_GROUP, ("clusters",), READ, "the Cluster that mirrors belong to"),
+                    PolicyRule(_CLUSTER_API_GROUP, ("clusters",), READ, "Clusters of mirrored MachineSets"),
                     rbac.block_owner_deletion_rule(_CLUSTER_API_GROUP, "clusters"),
                     PolicyRule(
                         "infrastructure.cluster.x-k8s.io",
                         ("*",),
                         (*READ, "create", "patch", "delete"),
-                        "templates; who knows the cloud's own kind may name it in place of all",
+                        "infrastructure templates; can be narrowed to the provider's own kind",
                     ),
                     OPENSHIFT_EVENTS,
                     *rbac.lease_grant(machine_apis.CLUSTER_API_NAMESPACE, "windlass-operator").rules,

@@ -73,7 +73,7 @@ class RbacProfile:
 def lease_grant(namespace: str, name: str) -> RoleGrant:
     """The permissions of leader election."""
     group, leases = "coordination.k8s.io", ("leases",)
-    reason = "leader election: of several processes one acts"
+    reason = "leader election"
     return RoleGrant(
         (PolicyRule(group, leases, ("create",), reason), PolicyRule(group, leases, ("get", "update"), reason, (name,))),
         namespace,
@@ -85,7 +85,7 @@ def block_owner_deletion_rule(group: str, owners: str) -> PolicyRule:
 
     Asked for where the admission plugin OwnerReferencesPermissionEnforcement is on, as on OpenShift.
     """
-    reason = "its objects keep their owner until they are gone (OwnerReferencesPermissionEnforcement)"
+    reason = "blockOwnerDeletion in owner references (OwnerReferencesPermissionEnforcement)"
     return PolicyRule(group, (f"{owners}/finalizers",), ("update",), reason, is_for_admission=True)
 
 
@@ -94,7 +94,7 @@ def set_owner_rule(group: str, owned: str) -> PolicyRule:
 
     Checked by the same admission plugin.
     """
-    reason = "giving them an owner (OwnerReferencesPermissionEnforcement)"
+    reason = "owner references (OwnerReferencesPermissionEnforcement)"
     return PolicyRule(group, (owned,), ("delete",), reason, is_for_admission=True)
 
 
