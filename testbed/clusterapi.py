@@ -15,6 +15,11 @@ def install(server: api.Api, where: site.Site) -> None:
     crds = manifests.definitions(*at, v1beta1=choice.capi_v1beta1) + definitions.every()
     with futures.ThreadPoolExecutor(4) as several:
         list(several.map(server.add, crds + manifests.webhooks(*at, machine_pools=choice.capi_machine_pools)))
+    wait_established(server)
+
+
+def wait_established(server: api.Api) -> None:
+    """Wait until every definition is served."""
     api.wait_for(
         "CRDs established",
         lambda: server.items(_DEFINITIONS),

@@ -170,7 +170,8 @@ def cluster_api(site: Site) -> Part:
         "--machine-concurrency=4",  # on two cores ten would mostly overtake what they have written themselves
         "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",  # every CRD is new
         f"--feature-gates=ReconcilerRateLimiting={str(site.choice.capi_rate_limiting).lower()}"
-        f",MachinePool={str(site.choice.capi_machine_pools).lower()}",
+        f",MachinePool={str(site.choice.capi_machine_pools).lower()}"
+        f",ClusterTopology={str(site.choice.capi_topology).lower()}",
     )
     environment = {"KUBECONFIG": str(site.kubeconfig("capi")), **_LAVISH}
     return Part("capi-manager", command, f"http://{health}/readyz", environment)

@@ -23,6 +23,8 @@ class Choice:
     """As in production, each object is reconciled at most once a second; tests of timing want that."""
     capi_machine_pools: bool = True
     """Cluster API's own MachinePool controller. Without it another one may look after MachinePools."""
+    capi_topology: bool = False
+    """Cluster API's topology controller: Clusters that a ClusterClass describes."""
     capi_v1beta1: bool = True
     """The older version of Cluster API's kinds. The API server keeps, and has converted, every object once for each."""
     node_lifecycle: bool = True

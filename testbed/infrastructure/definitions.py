@@ -1,5 +1,6 @@
 """The fake infrastructure's own kinds, by Cluster API's v1beta2 contract."""
 
+from collections.abc import Iterable
 from typing import Any
 
 Object = dict[str, Any]
@@ -22,6 +23,11 @@ _SPECS: dict[str, Object] = {
 
 def every() -> list[Object]:
     return [_definition(kind, fields) for kind, fields in _SPECS.items()]
+
+
+def of_kinds(kinds: Iterable[str]) -> list[Object]:
+    """Definitions of further kinds, with any spec; nothing looks after their objects."""
+    return [_definition(kind, {}) for kind in kinds]
 
 
 def _definition(kind: str, fields: Object) -> Object:
