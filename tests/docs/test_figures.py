@@ -132,7 +132,7 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ),
     ("openshift.md", "was not ready three times in a row, {} apart", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
     ("openshift.md", "A failing dependency counts once in {}", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
-    ("openshift.md", "A kind of template that the server lacks is looked for every {}", controller._KIND_REQUEUE_S),
+    ("openshift.md", "Unserved template kinds are looked up again every {}", controller._KIND_REQUEUE_S),
     ("observability.md", "the same once in {} unless", reporter.EVENT_DEDUPLICATION_S),
     ("reliability.md", "A watch that breaks may take {} to be taken up again", informers.RECONNECT_S),
     ("reliability.md", "every kind of node group was read, or was refused for {}", clusterapi_informers._FINAL_AFTER_S),
