@@ -193,8 +193,8 @@ CAPACITY_BUFFER_RULES = (
 
 CAPACITY_BUFFERS = RbacProfile(
     "autoscaler-capacity-buffers",
-    "`windlass autoscaler --capacity-buffer-controller-enabled`, in addition. A buffer may refer to any workload that has"
-    " a scale subresource; other API groups need a rule of their own.",
+    "`windlass autoscaler --capacity-buffer-controller-enabled`, in addition. A buffer may refer to any workload that"
+    " has a scale subresource; other API groups need a rule of their own.",
     _ACCOUNT,
     (RoleGrant(CAPACITY_BUFFER_RULES),),
     is_option=True,
