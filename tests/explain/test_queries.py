@@ -50,6 +50,11 @@ def text(account: pods.PodExplanation) -> str:
         (builders.pending("p", deleted_s=NOW_S), PodState.TERMINATING, "being deleted"),
         (builders.pending("p", unschedulable_since_s=None, is_gated=True), PodState.GATED, "scheduling gates"),
         (builders.pending("p", unschedulable_since_s=None), PodState.NOT_JUDGED, "default-scheduler, has not marked"),
+        (
+            builders.pending("p", unschedulable_since_s=None, scheduling_reason="SchedulerError"),
+            PodState.NOT_JUDGED,
+            "default-scheduler (PodScheduled: SchedulerError), has not marked",
+        ),
         (builders.pending("p", nominated_node="a-0"), PodState.PREEMPTING, "leave a-0"),
         (builders.pending("p", spec={"priority": -50}), PodState.EXPENDABLE, "-50, is below -10"),
         (builders.pending("p", 100), PodState.HAS_ROOM, "room for it on a-0"),

@@ -192,7 +192,8 @@ class PodStateResolver:
         if row in self._nominated:
             return PodStateDetails(PodState.PREEMPTING, pod.nominated_node)
         if row not in self._asking:
-            return PodStateDetails(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler)
+            said = f" (PodScheduled: {pod.scheduling_reason})" if pod.scheduling_reason else ""
+            return PodStateDetails(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler + said)
         cutoff = pod_settings.expendable_pods_priority_cutoff
         if pod_list.is_expendable(pod.spec, cutoff):
             return PodStateDetails(PodState.EXPENDABLE, limit=cutoff)

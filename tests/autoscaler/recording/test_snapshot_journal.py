@@ -51,7 +51,8 @@ def step(snapshot: Snapshot, pool: Pool, what: int, which: int) -> None:
             health = HEALTH[which % 2]
             snapshot.add_pod(replace(pod, node_name=names[which % len(names)], phase="Running", health=health))
         case 3:
-            snapshot.add_pod(replace(pod, phase="Succeeded" if which % 3 == 0 else "Pending", deleted_s=float(which)))
+            phase, reason = "Succeeded" if which % 3 == 0 else "Pending", "SchedulerError" if which % 2 else ""
+            snapshot.add_pod(replace(pod, phase=phase, deleted_s=float(which), scheduling_reason=reason))
         case 4:
             snapshot.remove_pod(pod.uid)
         case 5:

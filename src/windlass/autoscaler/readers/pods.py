@@ -138,7 +138,7 @@ class PodReader:
                 pinned_to = ""
         template = self._template(pod, spec, node_name)
         created_s = meta.seconds(metadata.creation_timestamp) or 0.0
-        unschedulable_since_s, is_ready = _read_conditions(status, created_s)
+        unschedulable_since_s, is_ready, scheduling_reason = _read_conditions(status, created_s)
         labels = metadata.labels or facts.NO_LABELS
         is_bound = bool(node_name) and not pending
         found = facts.Pod(
@@ -163,6 +163,7 @@ class PodReader:
             scale_up_delay_s=_read_scale_up_delay(metadata.annotations),
             health=_read_health(status, is_ready) if is_bound else facts.PodHealth.READY,
             drain_behavior=_read_drain_behavior(labels) if well_known.DRAIN_LABEL in labels else _DEFAULT_DRAIN,
+            scheduling_reason="" if is_bound or template.is_gated else scheduling_reason,
         )
         return found, template.complaint
 
@@ -346,19 +347,21 @@ def is_unschedulable(pod: pods.Pod) -> bool:
     return pod.status is not None and _read_conditions(pod.status, 0.0)[0] is not None
 
 
-def _read_conditions(status: pods.PodStatus, created_s: float) -> tuple[float | None, bool]:
-    """Return (since when the pod is unschedulable, whether it is Ready), in one pass, because every pod update is read
-    here.
+def _read_conditions(status: pods.PodStatus, created_s: float) -> tuple[float | None, bool, str]:
+    """Return (since when the pod is unschedulable, whether it is Ready, the reason of another scheduling result), in
+    one pass, because every pod update is read here.
     """
     since_s: float | None = None
-    is_ready = False
+    is_ready, scheduling_reason = False, ""
     for condition in status.conditions or ():
         if condition.type == "Ready":
             is_ready = is_ready or condition.status == "True"
         elif condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
             changed_s = meta.seconds(condition.last_transition_time)
             since_s = created_s if changed_s is None else changed_s
-    return since_s, is_ready
+        elif condition.type == "PodScheduled":
+            scheduling_reason = condition.reason or ("" if condition.status == "False" else str(condition.status))
+    return since_s, is_ready, scheduling_reason
 
 
 def _read_drain_behavior(labels: Mapping[str, str]) -> facts.DrainBehavior:

@@ -47,6 +47,7 @@ class PodPut:
     deleted_s: float | None
     unschedulable_since_s: float | None
     health: facts.PodHealth = facts.PodHealth.READY
+    scheduling_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,8 @@ class JournaledSnapshot(snapshot.Snapshot):
             node = self.nodes.rows.get(pod.node_name, pod.node_name)
             own, kind = self._own(row), int(table.template_ids[row])
             new = None if own == had else own
-            self.change_log.add(PodPut(before, kind, new, node, pod.deleted_s, pod.unschedulable_since_s, pod.health))
+            times = pod.deleted_s, pod.unschedulable_since_s
+            self.change_log.add(PodPut(before, kind, new, node, *times, pod.health, pod.scheduling_reason))
         elif before >= 0:
             self.change_log.add(PodDeleted(before))
         return row
@@ -207,10 +209,10 @@ def encode_change(change: SnapshotChange) -> value_codec.Plain:
             return ["change", node.name, {name: item for name, item in new.items() if old.get(name) != item}, lost]
         case NodeDeleted(name):
             return ["no node", name]
-        case PodPut(row, kind, own, node, deleted_s, since_s, facts.PodHealth.READY):
+        case PodPut(row, kind, own, node, deleted_s, since_s, facts.PodHealth.READY, ""):
             return ["pod", row, kind, own, node, deleted_s, since_s]
-        case PodPut(row, kind, own, node, deleted_s, since_s, health):
-            return ["pod", row, kind, own, node, deleted_s, since_s, health.value]
+        case PodPut(row, kind, own, node, deleted_s, since_s, health, scheduling_reason):
+            return ["pod", row, kind, own, node, deleted_s, since_s, health.value, scheduling_reason]
         case PodHealth(row, health):
             return ["health", row, health.value]
         case PodDeleted(row):
@@ -265,6 +267,7 @@ class ChangeApplier:
         deleted_s: float | None,
         since_s: float | None,
         health: str = facts.PodHealth.READY,
+        scheduling_reason: str = "",
     ) -> None:
         table = self._snapshot.pods
         if own is None:
@@ -279,7 +282,7 @@ class ChangeApplier:
             found = name, uid, tuple(labels), created_s
         where = self._snapshot.nodes.names[node] if isinstance(node, int) else node
         pod = value_codec.make_pod(self.kinds[kind], found, where, deleted_s, since_s)
-        self._snapshot.add_pod(replace(pod, health=facts.PodHealth(health)))
+        self._snapshot.add_pod(replace(pod, health=facts.PodHealth(health), scheduling_reason=scheduling_reason))
 
     def _set_health(self, row: int, health: str) -> None:
         self._snapshot.set_health(self._identify(row), facts.PodHealth(health))
@@ -365,6 +368,7 @@ def _encode_pods(snapshot: Snapshot) -> value_codec.Plain:
         "created": table.created_s.tolist(),
         "times": [[row, *times] for row, times in table.times.items()],
         "health": [[row, health.value] for row, health in table.health.items()],
+        "scheduling_reasons": list(table.scheduling_reasons.items()),
         "on": [snapshot.pods_on(row) for row in range(snapshot.nodes.count)],
         "homeless": [[name, rows] for name, rows in snapshot.orphaned.items() if rows],
         "vacant": list(table.vacant),
@@ -388,6 +392,7 @@ def _add_pods(snapshot: Snapshot, plain: value_codec.Plain, kinds: Sequence[pod_
     vacant = set(plain["vacant"])
     times = {row: (deleted_s, since_s) for row, deleted_s, since_s in plain["times"]}
     health = {row: facts.PodHealth(value) for row, value in plain.get("health", ())}
+    scheduling_reasons = {row: reason for row, reason in plain.get("scheduling_reasons", ())}
     home = {row: name for name, rows in plain["homeless"] for row in rows}
     columns = zip(plain["names"], plain["uids"], plain["labels"], plain["created"], plain["kinds"], strict=True)
     for row, (name, uid, labels, created_s, kind) in enumerate(columns):
@@ -397,7 +402,10 @@ def _add_pods(snapshot: Snapshot, plain: value_codec.Plain, kinds: Sequence[pod_
         else:
             own = (name, uid, tuple(labels), created_s)
             pod = value_codec.make_pod(kinds[kind], own, home.get(row, ""), *times.get(row, (None, None)))
-            snapshot.add_pod(replace(pod, health=health[row]) if row in health else pod)
+            if row in health or row in scheduling_reasons:
+                reason = scheduling_reasons.get(row, "")
+                pod = replace(pod, health=health.get(row, facts.PodHealth.READY), scheduling_reason=reason)
+            snapshot.add_pod(pod)
     for row in plain["vacant"]:
         snapshot.pods.remove(row)
     for name, rows in plain["homeless"]:

@@ -306,6 +306,9 @@ class Pod:
     health: PodHealth = PodHealth.READY
     drain_behavior: DrainBehavior = DrainBehavior.DRAIN
     """From the pod's label cluster.x-k8s.io/drain."""
+    scheduling_reason: str = ""
+    """Reason of the PodScheduled condition of a pending pod that the scheduler processed without a verdict, such as
+    SchedulerError; empty of a pod that it has not processed, and of one that is unschedulable."""
 
     @property
     def key(self) -> str:

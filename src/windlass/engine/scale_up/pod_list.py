@@ -4,9 +4,9 @@ The tuple can be laid beside Cluster Autoscaler's chain of pod list processors (
 takes the list as the processors before it left it and returns the next one; pods that need no new node are bound to
 nodes in the loop's fork of the snapshot.
 
-A pod asks for a node if the scheduler marked it unschedulable (or has not processed it, where an equivalent pod is
-unschedulable or its scheduler is bypassed), no pod is preempted for it, it is not expendable, it fits on no existing or
-upcoming node, and it is old enough.
+A pod asks for a node if the scheduler marked it unschedulable (or reported no verdict, where an equivalent pod is
+unschedulable; or has not processed it, where its scheduler is bypassed), no pod is preempted for it, it is not
+expendable, it fits on no existing or upcoming node, and it is old enough.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,7 +67,8 @@ def sort_pending(snapshot: Snapshot, settings: Settings) -> PendingPods:
         elif unschedulable_since_s is not None:
             unschedulable.append(row)
         elif not kind.is_gated:
-            (unprocessed if kind.scheduler in bypassed else untried).append(row)
+            is_bypassed = kind.scheduler in bypassed and row not in table.scheduling_reasons
+            (unprocessed if is_bypassed else untried).append(row)
     if settings.deviations.foresee_alike_pods and untried:
         unprocessed += _find_unprocessed_equivalents(snapshot, untried, unschedulable)
     return PendingPods(tuple(unschedulable), tuple(unprocessed), tuple(nominated))

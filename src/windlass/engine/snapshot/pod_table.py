@@ -120,6 +120,8 @@ class PodTable:
         """(deleted_s, unschedulable_since_s), for the few pods that have either."""
         self.health: dict[int, facts.PodHealth] = {}
         """For the few pods that are not Ready. Not in the template key, which readiness changes would split."""
+        self.scheduling_reasons: dict[int, str] = {}
+        """For the few pending pods that have one (`facts.Pod.scheduling_reason`)."""
         self.answers: dict[Hashable, dict[int, int]] = {}
         """By question, then by template id: cached answers that hold for every pod of a template at any time."""
         self.left_out: frozenset[int] = frozenset()
@@ -176,6 +178,7 @@ class PodTable:
             self.rows.pop(self.uids[row], None)
             self.times.pop(row, None)
             self.health.pop(row, None)
+            self.scheduling_reasons.pop(row, None)
         self._shape_ids[count : len(self.names)] = self._node_rows[count : len(self.names)] = arrays.ABSENT
         del self.names[count:], self.uids[count:], self.labels[count:]
 
@@ -197,11 +200,14 @@ class PodTable:
             self.times[row] = (pod.deleted_s, pod.unschedulable_since_s)
         if pod.health is not facts.PodHealth.READY:
             self.health[row] = pod.health
+        if pod.scheduling_reason:
+            self.scheduling_reasons[row] = pod.scheduling_reason
 
     def remove(self, row: int) -> None:
         del self.rows[self.uids[row] or f"{self.template_keys[self._template_ids[row]].namespace}/{self.names[row]}"]
         self.times.pop(row, None)
         self.health.pop(row, None)
+        self.scheduling_reasons.pop(row, None)
         self.names[row] = self.uids[row] = ""
         self.labels[row] = ()
         self._shape_ids[row] = self._node_rows[row] = arrays.ABSENT
@@ -255,16 +261,19 @@ class PodTable:
         return dict(zip(flat[::2], flat[1::2], strict=True))
 
     def fact(self, row: int, node_name: str, *, timeless: bool = False) -> facts.Pod:
-        """The pod as observed, bound to the named node; `timeless`: not terminating, not unschedulable, and Ready."""
+        """The pod as observed, bound to the named node; `timeless`: Ready, not terminating, and not yet processed by
+        its scheduler.
+        """
         template = self.template_key(row)
         deleted_s, unschedulable_since_s = (None, None) if timeless else self.times.get(row, (None, None))
         health = facts.PodHealth.READY if timeless else self.health.get(row, facts.PodHealth.READY)
+        scheduling_reason = "" if timeless else self.scheduling_reasons.get(row, "")
         return facts.Pod(
             template.namespace, self.names[row], self.uids[row], self.label_map(row), dict(template.annotations),
             template.owner, template.spec, template.digest, node_name, template.nominated_node, template.scheduler,
             template.phase, template.restart_policy, float(self._created_s[row]), deleted_s, template.grace_s,
             unschedulable_since_s, template.is_gated, template.scale_up_delay_s, template.unreadable, health,
-            template.drain_behavior,
+            template.drain_behavior, scheduling_reason,
         )  # fmt: skip
 
     def _append(self) -> int:
