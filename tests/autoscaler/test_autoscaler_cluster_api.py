@@ -34,7 +34,8 @@ def arrange(cluster: Cluster, size: int) -> dict[str, Any]:
         cluster.server.apply(define(GROUP, kind, VERSION))
     annotations, replicas = {MIN: "0", MAX: "9", **enough("4", "16Gi")}, {"replicas": size}
     deployment = put(cluster, "MachineDeployment", "g", "made", metadata={"annotations": annotations}, spec=replicas)
-    machine_set = put(cluster, "MachineSet", "g-1", metadata=deployment, spec=replicas)
+    revision = {"annotations": {"machinedeployment.clusters.x-k8s.io/revision": "1"}}
+    machine_set = put(cluster, "MachineSet", "g-1", metadata={**deployment, **revision}, spec=replicas)
     for i in range(size):
         name = f"g-1-{i}"
         spec, told = {"providerID": f"fake:///{name}"}, {"phase": "Running", "nodeRef": {"name": name}}

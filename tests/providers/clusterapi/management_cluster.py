@@ -206,10 +206,17 @@ class Bed:
         return made
 
     def machine_set(
-        self, name: str, deployment: str, replicas: int, namespace: str = "default", revision: str = "1", **more: Any
+        self,
+        name: str,
+        deployment: str,
+        replicas: int,
+        namespace: str = "default",
+        revision: str | None = "1",
+        **more: Any,
     ) -> Json:
+        """A MachineSet of a MachineDeployment, with or without a revision."""
         metadata = {
-            "annotations": {"machinedeployment.clusters.x-k8s.io/revision": revision},
+            "annotations": {} if revision is None else {"machinedeployment.clusters.x-k8s.io/revision": revision},
             "ownerReferences": [_own("MachineDeployment", deployment, self.version)],
         }
         return self.apply("MachineSet", name, namespace, metadata=metadata, spec={"replicas": replicas}, **more)

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from tests.engine.loop import builders
 from tests.providers.clusterapi.management_cluster import GROUP, Bed, Json, node, play
 from windlass.engine.model import facts, node_groups
 from windlass.engine.model.node_groups import Instance
+from windlass.engine.model.settings import Settings
 
 G = "MachineDeployment/default/g"
 P = "MachinePool/default/p"
@@ -185,5 +187,45 @@ def test_a_deployment_rolls_out_while_an_earlier_machine_set_has_replicas(old: J
 
     async def scenario(bed: Bed) -> None:
         assert (await bed.observe())[G].is_rolling_out is is_rolling_out
+
+    play(scenario, arrange)
+
+
+@pytest.mark.parametrize("settings", builders.BOTH, ids=["cluster-autoscaler", "windlass"])
+@pytest.mark.parametrize(
+    ("revisions", "is_rolling_out"),
+    [
+        ({"g-1": ("2", 2)}, False),
+        ({"g-1": ("1", 0), "g-2": ("2", 2)}, False),
+        ({"g-1": (None, 0), "g-2": ("2", 2)}, False),
+        ({"g-1": (None, 1), "g-2": ("2", 1)}, True),
+        ({"g-1": (None, 2)}, True),
+        ({"g-1": (None, 1), "g-2": (None, 1)}, True),
+        ({"g-1": (None, 2), "g-2": (None, 0)}, True),
+        ({"g-1": (None, 0), "g-2": (None, 2)}, True),
+        ({"g-1": ("2", 1), "g-2": ("2", 1)}, False),
+        ({"g-1": ("first", 0), "g-2": ("2", 2)}, True),
+    ],
+    ids=str,
+)
+def test_a_machine_set_without_the_newest_revision_keeps_the_nodes_of_its_deployment(
+    settings: Settings, revisions: dict[str, tuple[str | None, int]], is_rolling_out: bool
+) -> None:
+    """As Cluster Autoscaler counts revisions: a MachineSet without one is outdated, as long as it has replicas."""
+
+    def arrange(bed: Bed) -> None:
+        bed.group("g", 2)
+        for name, (revision, replicas) in revisions.items():
+            bed.machine_set(name, "g", replicas, revision=revision)
+        owners = [name for name, (_, replicas) in revisions.items() for _ in range(replicas)]
+        for number, owner in enumerate(owners):
+            bed.machine(f"n{number}", owner)
+
+    async def scenario(bed: Bed) -> None:
+        there = [builders.node(f"n{number}", provider_id=f"fake:///n{number}") for number in range(2)]
+        groups = (await bed.observe(there)).values()
+        assert [group.is_rolling_out for group in groups] == [is_rolling_out]
+        decision = builders.decide_once(builders.observe(groups, there), builders.at_once(settings))
+        assert builders.drained(decision) == ([] if is_rolling_out else ["n0", "n1"])
 
     play(scenario, arrange)

@@ -1,7 +1,7 @@
 """Scalable resources: MachineDeployments, MachineSets without one, and MachinePools, with their owners and Machines.
 
-A MachineDeployment is rolling out while a MachineSet of an earlier revision has replicas; Cluster API then deletes old
-Machines first, whatever is annotated.
+A MachineDeployment is rolling out while a MachineSet that is not of its newest revision has replicas; Cluster API then
+deletes old Machines first, whatever is annotated.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -211,18 +211,34 @@ def _find_node(machine: Machine) -> tuple[str, ...]:
 
 
 def is_rolling_out(machine_sets: Iterable[clusterapi.MachineSet]) -> bool:
-    """True if an outdated MachineSet of the MachineDeployment has replicas."""
-    return len(find_active_machine_sets(machine_sets)) > 1
+    """True if a MachineSet of the MachineDeployment is outdated and has replicas, or has an unreadable revision.
+
+    A MachineSet without a revision is outdated: Cluster API has not compared it with its MachineDeployment yet.
+    """
+    revisions = [(_read_revision(machine_set), machine_set) for machine_set in machine_sets]
+    newest = _find_newest(revisions)
+    return any(
+        isinstance(revision, str) or (_has_replicas(machine_set) and (revision is None or revision != newest))
+        for revision, machine_set in revisions
+    )
 
 
 def find_active_machine_sets(machine_sets: Iterable[clusterapi.MachineSet]) -> list[clusterapi.MachineSet]:
-    """The newest MachineSet of a MachineDeployment, and older ones with replicas."""
-    in_order = sorted(machine_sets, key=_revision)
-    return [*filter(_has_replicas, in_order[:-1]), *in_order[-1:]]
+    """The newest MachineSet of a MachineDeployment, and others with replicas; all of them if none has a revision."""
+    revisions = [(_read_revision(machine_set), machine_set) for machine_set in machine_sets]
+    newest = _find_newest(revisions)
+    return [machine_set for revision, machine_set in revisions if revision == newest or _has_replicas(machine_set)]
 
 
-def _revision(machine_set: clusterapi.MachineSet) -> int:
-    return selectors.parse_int64((machine_set.meta.annotations or {}).get(group_annotations.REVISION)) or 0
+def _find_newest(revisions: Iterable[tuple[int | str | None, clusterapi.MachineSet]]) -> int | None:
+    return max((revision for revision, _ in revisions if isinstance(revision, int)), default=None)
+
+
+def _read_revision(machine_set: clusterapi.MachineSet) -> int | str | None:
+    """Revision of a MachineSet; the annotation as it is if it is no number, None without it."""
+    text = (machine_set.meta.annotations or {}).get(group_annotations.REVISION)
+    number = selectors.parse_int64(text)
+    return text if number is None else number
 
 
 def _has_replicas(machine_set: clusterapi.MachineSet) -> bool:
