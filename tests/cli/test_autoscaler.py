@@ -57,6 +57,48 @@ def test_a_dashboard_that_cannot_be_served_ends_it_before_a_cluster_is_looked_fo
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--drain-priority-config=1:2:3"], "--drain-priority-config: found '1:2:3', expected <priority>:<seconds>"),
+        (["--drain-priority-config=0:30,"], "--drain-priority-config: found '0:30,', expected <priority>:<seconds>"),
+        (["--drain-priority-config=0:soon"], "--drain-priority-config: found '0:soon', expected <priority>:<seconds>"),
+        (["--drain-priority-config=0:-5"], "--drain-priority-config: found '0:-5', expected <priority>:<seconds>"),
+        (
+            ["--drain-priority-config=3000000000:5"],
+            "--drain-priority-config: found '3000000000:5', expected <priority>",
+        ),
+        (["--cores-total=4"], "--cores-total: found '4', expected <min>:<max>"),
+        (["--memory-total=8:4"], "--memory-total: found '8:4', expected <min>:<max>"),
+        (["--gpu-total=a100:1"], "--gpu-total: found 'a100:1', expected <gpu type>:<min>:<max>"),
+        (
+            ["--node-group-auto-discovery=clusterapi:x"],
+            "--node-group-auto-discovery=clusterapi:x: found 'x', expected ",
+        ),
+        (["--feature-gates=DRAConsumableCapacity"], "--feature-gates: found 'DRAConsumableCapacity', expected <name>="),
+        (["--vmodule=loop"], "--vmodule: found 'loop', expected <pattern>=<level>"),
+        (["--log-backtrace-at=loop.go"], "--log-backtrace-at: found 'loop.go', expected <file>:<line>"),
+        (["--scheduler-config-file=/no/such"], "--scheduler-config-file: /no/such: "),
+        (["--leader-elect-lease-duration=5s"], "--leader-elect-lease-duration: found 5 s, expected more than "),
+        (
+            ["--leader-elect-retry-period=9s"],
+            "--leader-elect-renew-deadline: found 10 s, expected more than 1.2 times ",
+        ),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_malformed_value_ends_it_before_a_cluster_is_looked_for(words: list[str], told: str) -> None:
+    """As in Cluster Autoscaler; a value that it wraps around, or that would kill pods at once, is malformed, too."""
+    outcome = windlass("autoscaler", "--kubeconfig=/no/such/file", *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.splitlines()[-1].startswith(f"windlass: {told}")
+
+
+def test_times_of_an_election_do_not_matter_without_one() -> None:
+    words = ["--leader-elect=false", "--leader-elect-lease-duration=5s"]
+    assert "/no/such/file" in windlass("autoscaler", "--kubeconfig=/no/such/file", *words).err
+
+
 def test_an_open_address_is_no_matter_where_nothing_is_served() -> None:
     outcome = windlass("autoscaler", "--kubeconfig=/no/such/file", "--dashboard-address=", "--logtostderr=false")
     assert "/no/such/file" in outcome.err

@@ -582,9 +582,19 @@ def test_what_leading_raises_comes_out_and_the_lease_is_released() -> None:
     assert play(scenario).history == ["a", ""]
 
 
-@pytest.mark.parametrize("limits", [(15, 15.0, 2.0), (15, 10.0, 9.0), (15, 10.0, 0.0)])
-def test_durations_that_cannot_work_are_refused(limits: tuple[int, float, float]) -> None:
-    with pytest.raises(errors.InvalidInput, match="leader election"):
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (
+            (15, 15.0, 2.0),
+            "--leader-elect-lease-duration: found 15 s, expected more than --leader-elect-renew-deadline",
+        ),
+        ((15, 10.0, 9.0), "--leader-elect-renew-deadline: found 10 s, expected more than 1.2 times --leader-elect-ret"),
+        ((15, 10.0, 0.0), "--leader-elect-retry-period: found 0 s, expected more than 0 s"),
+    ],
+)
+def test_durations_that_cannot_work_are_refused(limits: tuple[int, float, float], told: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=told):
         LeaderElectionSettings(*limits)
 
 

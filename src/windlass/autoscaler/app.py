@@ -28,7 +28,12 @@ from windlass.autoscaler.actuator import Actuator
 from windlass.autoscaler.autoscaler import Autoscaler, DecisionRunner, QueryExpander, run_in_thread, run_inline
 from windlass.autoscaler.cluster_state import ClusterState
 from windlass.autoscaler.grpc_expander import expander_query
-from windlass.autoscaler.options.process_options import ClientOptions, ProcessOptions, RecordingOptions
+from windlass.autoscaler.options.process_options import (
+    ClientOptions,
+    LeaderElectionOptions,
+    ProcessOptions,
+    RecordingOptions,
+)
 from windlass.autoscaler.recording import snapshot_journal
 from windlass.autoscaler.recording.recorder import DecisionRecorder
 from windlass.autoscaler.shadow_mode import Shadow
@@ -79,11 +84,22 @@ async def run(settings: Settings, options: ProcessOptions, beside: ServeDashboar
     """
     time = clock.RealClock()
     config = group_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
+    if options.leads:
+        _read_election_settings(options.leader_election)  # before a cluster is looked for
     async with connect(time, options.clients) as servers:
         published = StatusPublisher(time.now_s, status_builder.PublisherInfo(options.mode.name))
         process = AutoscalerProcess(servers, settings, options, config, time, published=published)
         async with beside(options.dashboard, published, process.autoscaler):
             await process.run()
+
+
+def _read_election_settings(options: LeaderElectionOptions) -> leader_election.LeaderElectionSettings:
+    """InvalidInput for times with which two processes could lead at once, or none."""
+    return leader_election.LeaderElectionSettings(
+        round(options.leader_elect_lease_duration_s),
+        options.leader_elect_renew_deadline_s,
+        options.leader_elect_retry_period_s,
+    )
 
 
 def freeze_garbage_collector() -> None:
@@ -294,11 +310,7 @@ class AutoscalerProcess:
             self._options.lease_namespace,
             leader_election_options.leader_elect_resource_name,
             self._identity,
-            leader_election.LeaderElectionSettings(
-                round(leader_election_options.leader_elect_lease_duration_s),
-                leader_election_options.leader_elect_renew_deadline_s,
-                leader_election_options.leader_elect_retry_period_s,
-            ),
+            _read_election_settings(leader_election_options),
             self._chance,
         )
 

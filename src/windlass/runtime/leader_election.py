@@ -64,11 +64,17 @@ class LeaderElectionSettings:
     abandoned: its writes are fenced."""
 
     def __post_init__(self) -> None:
-        if not self.lease_s > self.renew_deadline_s > self.retry_s * _JITTER > 0:
+        if not self.retry_s > 0:
+            raise errors.InvalidInput(f"--leader-elect-retry-period: found {self.retry_s:g} s, expected more than 0 s")
+        if not self.renew_deadline_s > self.retry_s * _JITTER:
             raise errors.InvalidInput(
-                f"leader election: lease duration {self.lease_s} s, renew deadline {self.renew_deadline_s:g} s, "
-                f"retry period {self.retry_s:g} s: each must be longer than the next, the deadline longer than "
-                f"{_JITTER:g} retry periods"
+                f"--leader-elect-renew-deadline: found {self.renew_deadline_s:g} s, expected more than "
+                f"{_JITTER:g} times --leader-elect-retry-period, which is {self.retry_s:g} s"
+            )
+        if not self.lease_s > self.renew_deadline_s:
+            raise errors.InvalidInput(
+                f"--leader-elect-lease-duration: found {self.lease_s} s, expected more than "
+                f"--leader-elect-renew-deadline, which is {self.renew_deadline_s:g} s"
             )
 
 

@@ -19,6 +19,8 @@ BOOL_TEXTS = frozenset(_TRUE + _FALSE)
 _PREFIXED = re.compile(r"([+-]?)0([xXbBoO]?)((?:_?[0-9a-fA-F])+)")
 """An integer with a Go prefix; a leading zero alone means octal: 010 is 8."""
 
+_CODE_POSITION = re.compile(r"[^:]*\.[^:]*:0*[1-9][0-9]*")
+
 
 def read_bool(texts: Sequence[str]) -> bool:
     if texts[-1] not in _TRUE + _FALSE:
@@ -142,6 +144,13 @@ def read_release(texts: Sequence[str]) -> str:
     return texts[-1]
 
 
+def read_code_position(texts: Sequence[str]) -> str:
+    """Parse klog's position in the code; empty or :0: none."""
+    if texts[-1] not in ("", ":0") and _CODE_POSITION.fullmatch(texts[-1]) is None:
+        raise ValueError("<file>:<line>, such as loop.go:234")
+    return texts[-1]
+
+
 def read_gates(texts: Sequence[str]) -> tuple[tuple[str, bool], ...]:
     """Parse feature gates: pairs separated by commas; values of repeated flags are added."""
     gates: dict[str, bool] = {}
@@ -202,9 +211,9 @@ def _read_gpu_bounds(text: str) -> settings.GpuBounds:
 
 def _read_priority_grace(pair: str) -> settings.PriorityGrace:
     match [parse_int64(part) for part in pair.split(":")]:
-        case [int(priority), int(grace_s)]:
+        case [int(priority), int(grace_s)] if -(2**31) <= priority < 2**31 and grace_s >= 0:
             return settings.PriorityGrace(priority, grace_s)
-    raise ValueError("<priority>:<seconds>, whole numbers, and such pairs separated by commas")
+    raise ValueError("<priority>:<seconds>, a whole number of 32 bits and one of at least 0; more pairs after commas")
 
 
 def _parse_prefixed(text: str) -> int | None:
@@ -231,6 +240,7 @@ VALUE_KINDS: Mapping[ValueReader, str] = {
     read_array: "text, repeatable",
     read_bool: "bool",
     read_bounds: "min:max",
+    read_code_position: "file:line",
     read_duration_s: "duration",
     read_estimator: "binpacking",
     read_expanders: "names, separated by commas",

@@ -68,7 +68,7 @@ IGNORED_FLAGS: Mapping[str, IgnoredFlag] = {
     ),
     "leader-elect-resource-lock": IgnoredFlag(flag_values.read_lock, "leases", "only Leases are supported"),
     "log-backtrace-at": IgnoredFlag(
-        flag_values.read_text, ":0", "unexpected errors are always logged with their traceback"
+        flag_values.read_code_position, ":0", "unexpected errors are always logged with their traceback"
     ),
     "log-flush-frequency": IgnoredFlag(flag_values.read_duration_s, "5s", _UNBUFFERED),
     "log-json-info-buffer-size": IgnoredFlag(flag_values.read_quantity, "0", _UNBUFFERED),
