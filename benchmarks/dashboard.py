@@ -26,6 +26,7 @@ from tests.web import chromium
 from tests.web.dashboard_process import play
 from windlass.engine.loop import decide
 from windlass.engine.loop_memory import LoopMemory
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import status_model
 from windlass.observability.status_publisher import StatusPublisher
 
@@ -53,10 +54,10 @@ async def measure_publishing() -> dict[str, Any]:
     cluster = loop_15k.Cluster(loop_15k.NODES)
     decision = decide(cluster.seen, LoopMemory(), loop_15k.settings(), loops.NOW_S)
     published = StatusPublisher(lambda: loops.NOW_S)
-    published.on_decision(cluster.seen, decision, loops.NOW_S)  # the decision itself is told once
-    unwatched = [_time(lambda: published.on_decision(cluster.seen, decision, loops.NOW_S)) for _ in range(ROUNDS)]
+    published.on_decision(DecisionView(decision), loops.NOW_S)  # the decision itself is told once
+    unwatched = [_time(lambda: published.on_decision(DecisionView(decision), loops.NOW_S)) for _ in range(ROUNDS)]
     with published.watch() as watcher:
-        watched = [_time(lambda: published.on_decision(cluster.seen, decision, loops.NOW_S)) for _ in range(ROUNDS)]
+        watched = [_time(lambda: published.on_decision(DecisionView(decision), loops.NOW_S)) for _ in range(ROUNDS)]
         (whole,) = published.take_messages(watcher)
     before = published.status
     assert before is not None

@@ -23,6 +23,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.explain import explain_context
+from windlass.explain.decision_view import DecisionView
 from windlass.observability.options import DashboardOptions
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.web import dashboard as web_dashboard
@@ -59,7 +60,7 @@ class Autoscaler:
         observation = self._cluster.seen
         decision = decide(observation, self._memory, self._settings, self._now_s)
         self._memory = decision.memory
-        self.published.on_decision(observation, decision, self._now_s)
+        self.published.on_decision(DecisionView(decision), self._now_s)
         self._cluster.carry_out(decision.plan)
 
     async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:

@@ -19,6 +19,7 @@ from windlass.engine.model.plan import PlanResult as Outcomes
 from windlass.engine.model.scale_down_state import UnremovableNode
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
+from windlass.explain.decision_view import DecisionView
 from windlass.kube.events import InvolvedObject
 from windlass.observability import decision_events
 
@@ -139,9 +140,10 @@ def tell_events(decision: loop.Decision, observation: Observation, settings: Set
         if isinstance(instruction, plan.Drain)
     ]
     marked = decision_events.node_references(observation, tuple(marks))
-    doing = decision_events.scaling_plan_context(observation, decision, settings)
+    view = DecisionView(decision)
+    doing = decision_events.scaling_plan_context(view, settings)
     done = Outcomes((*decision.plan, *marks))
-    told = decision_events.scaling_events(observation, decision, settings, _STATUS, now_s)
+    told = decision_events.scaling_events(view, settings, _STATUS, now_s)
     outcome = decision_events.plan_result_events(replace(doing, nodes={**doing.nodes, **marked}), done, _STATUS)
     said = Counter(
         (f"{event.about.kind}/{event.reason}", _class_of(f"{event.about.namespace}/{event.about.name}"))

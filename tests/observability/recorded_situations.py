@@ -10,6 +10,7 @@ from windlass.engine.model import facts, plan
 from windlass.engine.model.plan import PlanResult
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
+from windlass.explain.decision_view import DecisionView
 from windlass.kube.events import EventOccurrence, InvolvedObject
 from windlass.observability import decision_events
 
@@ -45,9 +46,10 @@ class Play:
         self, observation: Observation, now_s: float = NOW_S, failed: Mapping[plan.Instruction, str] | None = None
     ) -> loop.Decision:
         decision = loop.decide(observation, self.memory, self.settings, now_s)
-        told = decision_events.scaling_events(observation, decision, self.settings, STATUS, now_s)
+        view = DecisionView(decision)
+        told = decision_events.scaling_events(view, self.settings, STATUS, now_s)
         outcome = carried_out(decision.plan, failed)
-        doing = decision_events.scaling_plan_context(observation, decision, self.settings)
+        doing = decision_events.scaling_plan_context(view, self.settings)
         self.said += told.before
         self.said += decision_events.plan_result_events(doing, outcome, STATUS)
         self.said += [*told.after, *decision_events.raised_group_events(told, outcome)]

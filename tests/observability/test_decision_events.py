@@ -9,7 +9,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, node_groups, plan
 from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
 from windlass.engine.model.settings import Settings
-from windlass.observability import decision_events
+from windlass.observability import decision_events, object_events
 
 MD_A = "MachineDeployment/default/md-a"
 STATUS_OBJECT = ("ConfigMap", "kube-system", "cluster-autoscaler-status")
@@ -276,9 +276,9 @@ def test_marks_that_nobody_remembers_are_told_as_cleaned_up_by_windlass() -> Non
 
 def test_taints_of_candidates_that_come_and_go_are_told_to_nobody() -> None:
     node = replace(builders.nodes("g", 1)[0])
-    doing = decision_events.PlanContext({"g-0": decision_events.node_reference(node)})
+    doing = decision_events.PlanContext({"g-0": object_events.node_reference(node)})
     soft = (
         plan.SetTaint("g-0", "DeletionCandidateOfClusterAutoscaler", "1", "PreferNoSchedule"),
         plan.RemoveTaint("g-0", "DeletionCandidateOfClusterAutoscaler"),
     )
-    assert decision_events.plan_result_events(doing, carried_out(soft), decision_events.node_reference(node)) == ()
+    assert decision_events.plan_result_events(doing, carried_out(soft), object_events.node_reference(node)) == ()

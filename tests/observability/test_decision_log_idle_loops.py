@@ -8,6 +8,7 @@ from tests.cli.test_simulate import STORY
 from windlass.autoscaler import app
 from windlass.autoscaler.options import flags
 from windlass.engine.loop import Decision
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import decision_log
 from windlass.providers.clusterapi import group_discovery
 from windlass.simulator import autoscaler_run, simulation
@@ -45,7 +46,7 @@ def _play(play: Callable[[simulation.Simulation, autoscaler_run.DecisionCallback
     def hear(decision: Decision) -> None:
         nonlocal loops
         loops += 1
-        told.add_decision(decision)
+        told.add_decision(DecisionView(decision))
 
     result = story.run(lambda found: play(found, hear))  # type: ignore[arg-type, return-value]
     return result, list(told.entries), loops

@@ -5,6 +5,7 @@ from windlass.engine.capacity_apis import provisioning_conditions
 from windlass.engine.loop import decide
 from windlass.engine.model import facts
 from windlass.engine.model.provisioning import CONSUME_ANNOTATION
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import decision_log, object_events
 
 
@@ -25,7 +26,7 @@ def test_pods_that_use_a_request_are_told_that_they_trigger_nothing() -> None:
 
 def test_the_log_names_the_request_that_nodes_were_asked_for() -> None:
     world = make(request("r", 4, kind=provisioning_conditions.ATOMIC_SCALE_UP_CLASS), sizes={"a": 0})
-    assert decision_log.summarize_decision(world.loop()) == [
+    assert decision_log.summarize_decision(DecisionView(world.loop())) == [
         'scaling up: groups="a 0→1" requests=ns/r unschedulable_pods=0',
         "answered ProvisioningRequest: request=ns/r reason=CapacityIsProvisioned",
     ]

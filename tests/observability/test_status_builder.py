@@ -13,6 +13,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import node_groups, plan
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import status_builder
 from windlass.observability.status_model import NodeState, PendingPods, PendingState, PublishedNode, PublishedStatus
 
@@ -22,7 +23,7 @@ def publish(
 ) -> tuple[PublishedStatus, Decision]:
     decision = decide(observation, memory or LoopMemory(), Settings(), now_s)
     return status_builder.build_status(
-        observation, decision, status_builder.measure_cluster(observation, now_s)
+        DecisionView(decision), status_builder.measure_cluster(observation, now_s)
     ), decision
 
 

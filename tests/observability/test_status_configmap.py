@@ -20,6 +20,7 @@ from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.model.plan import PlanResult
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
+from windlass.explain.decision_view import DecisionView
 from windlass.kube import time_formats
 from windlass.observability import cluster_status, status_configmap
 from windlass.observability.cluster_status import AutoscalerStatus, NodeGroupStatus, StatusCondition
@@ -34,9 +35,7 @@ def look(
 ) -> tuple[AutoscalerStatus, loop.Decision]:  # fmt: skip
     decision = loop.decide(observation, memory or LoopMemory(DurableMemory(loop=5)), settings, now_s)
     outcome = outcome or carried_out(decision.plan)
-    autoscaler_status = cluster_status.build_cluster_status(
-        observation.groups, observation.group_of_nodes(), decision, outcome, before, now_s
-    )
+    autoscaler_status = cluster_status.build_cluster_status(DecisionView(decision), outcome, before, now_s)
     return autoscaler_status, decision
 
 

@@ -11,6 +11,7 @@ from windlass.engine.loop import Decision, decide
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import status_model
 from windlass.observability.status_model import PublishedStatus, StatusChange
 from windlass.observability.status_publisher import StatusMessage, StatusPublisher, StatusWatcher
@@ -24,12 +25,12 @@ class Loop:
         self.published = StatusPublisher(lambda: self.now_s)
 
     def go_round(self, nodes: int = 3, pending: int = 0) -> None:
-        observation, decision = self.decide(nodes, pending)
-        self.published.on_decision(observation, decision, self.now_s)
+        _, decision = self.decide(nodes, pending)
+        self.published.on_decision(DecisionView(decision), self.now_s)
 
     def look(self, nodes: int = 3) -> None:
-        observation, decision = self.decide(nodes, 0)
-        self.published.refresh(observation, decision, self.now_s)
+        _, decision = self.decide(nodes, 0)
+        self.published.refresh(DecisionView(decision), self.now_s)
 
     def decide(self, nodes: int, pending: int) -> tuple[Observation, Decision]:
         self.now_s += 10.0
@@ -147,7 +148,7 @@ async def test_what_was_spent_is_added_up() -> None:
             priced = replace(
                 observation, groups=tuple(replace(group, price_per_hour=36.0) for group in observation.groups)
             )
-            loop.published.on_decision(priced, decision, loop.now_s)
+            loop.published.on_decision(DecisionView(replace(decision, evaluated=priced)), loop.now_s)
         status = loop.published.status
         assert status is not None
         assert (status.cluster.cost.per_hour, status.cluster.cost.spent) == (72.0, 1.2)

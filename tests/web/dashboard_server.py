@@ -13,6 +13,7 @@ from windlass.engine.model import facts
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.explain import explain_context
+from windlass.explain.decision_view import DecisionView
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.runtime import http_server
 from windlass.web import access_control, dashboard
@@ -42,7 +43,7 @@ class Cluster:
         observation = self.seen
         decision = decide(observation, self.memory, Settings(), self.now_s)
         self.memory, self.has_decided = decision.memory, True
-        self.published.on_decision(observation, decision, self.now_s)
+        self.published.on_decision(DecisionView(decision), self.now_s)
 
     async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
         if not self.has_decided:

@@ -1,14 +1,13 @@
 """Cluster status: health, scale-up and scale-down of the cluster and of each node group, as in the status ConfigMap."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import loop
 from windlass.engine.cluster_state import health
 from windlass.engine.model import node_groups, plan
-from windlass.engine.model.cluster_health import NO_NODES, Backoff, Readiness
+from windlass.engine.model.cluster_health import Backoff, Readiness
 from windlass.engine.model.plan import PlanResult
+from windlass.explain.decision_view import DecisionView, GroupView
 from windlass.observability import object_events
 
 MAX_MESSAGE_LENGTH = 500
@@ -88,94 +87,78 @@ def initial_status(now_s: float, since: TransitionTimes | None = None, message: 
 
 
 def build_cluster_status(
-    groups: tuple[node_groups.NodeGroup, ...],
-    group_of: Mapping[str, node_groups.NodeGroup],
-    decision: loop.Decision,
-    outcome: PlanResult,
-    before: AutoscalerStatus,
-    now_s: float,
+    view: DecisionView, outcome: PlanResult, before: AutoscalerStatus, now_s: float
 ) -> AutoscalerStatus:
-    """Build the status after a loop. `group_of`: group by node name; `before`: the previous status."""
-    if message := object_events.describe_not_actionable(decision.story.repairs.stop):
+    """Build the status after a loop. `before`: the previous status."""
+    if message := object_events.describe_not_actionable(view.record.repairs.stop):
         return initial_status(now_s, before.since, message)
-    return _StatusBuilder(groups, group_of, decision, outcome, before, now_s).make()
+    return _StatusBuilder(view, outcome, before, now_s).build()
 
 
 class _StatusBuilder:
     """Builder of a status."""
 
-    def __init__(
-        self,
-        groups: tuple[node_groups.NodeGroup, ...],
-        group_of: Mapping[str, node_groups.NodeGroup],
-        decision: loop.Decision,
-        outcome: PlanResult,
-        before: AutoscalerStatus,
-        now_s: float,
-    ) -> None:
-        self._groups, self._group_of, self._story = groups, group_of, decision.story
-        self._memory, self._before, self._now_s = decision.memory.durable, before, now_s
-        self._sizes = {group: size.target for group, size in decision.story.repairs.sizes.items()}
-        self._sizes |= {
+    def __init__(self, view: DecisionView, outcome: PlanResult, before: AutoscalerStatus, now_s: float) -> None:
+        self._view, self._before, self._now_s = view, before, now_s
+        self._resized = {
             instruction.group: instruction.to_size
             for instruction in outcome.done
             if isinstance(instruction, plan.Resize)
         }
         self._since: dict[tuple[str, str], tuple[str, float | None]] = {}
-        self._candidates = self._find_candidates()
+        self._candidates = before.candidates
+        if view.evaluation is not None:
+            by_group = {id: len(group.unneeded) for id, group in view.groups.items() if group.unneeded}
+            self._candidates = ScaleDownCandidates(now_s, by_group)
 
-    def make(self) -> AutoscalerStatus:
-        groups = tuple(self._describe_group(group) for group in self._groups)
+    def build(self) -> AutoscalerStatus:
+        groups = tuple(self._describe_group(group) for group in self._view.groups.values())
         return AutoscalerStatus(self._now_s, self._describe_cluster(groups), groups, "", self._since, self._candidates)
 
-    def _find_candidates(self) -> ScaleDownCandidates:
-        if self._story.scale_down.look is None:
-            return self._before.candidates
-        unneeded = (self._group_of[name].id for name in self._memory.scale_down.since if name in self._group_of)
-        return ScaleDownCandidates(self._now_s, Counter(unneeded))
-
     def _describe_cluster(self, groups: tuple[NodeGroupStatus, ...]) -> ClusterWideStatus:
-        health, total = self._story.health, self._candidates.by_group.values()
-        grows = any(group.scale_up.status == "InProgress" for group in groups)
+        health, candidates = self._view.record.health, sum(self._candidates.by_group.values())
+        is_growing = any(group.scale_up.status == "InProgress" for group in groups)
         return ClusterWideStatus(
             self._find_transition_time(CLUSTER_SCOPE, HEALTH, _health_status(health.verdict.is_healthy), self._now_s),
             health.total,
-            self._find_transition_time(CLUSTER_SCOPE, SCALE_UP, "InProgress" if grows else "NoActivity", self._now_s),
             self._find_transition_time(
-                CLUSTER_SCOPE, SCALE_DOWN, _count_candidates(sum(total)), self._candidates.probed_s
+                CLUSTER_SCOPE, SCALE_UP, "InProgress" if is_growing else "NoActivity", self._now_s
             ),
-            sum(total),
+            self._find_transition_time(
+                CLUSTER_SCOPE, SCALE_DOWN, _scale_down_status(candidates), self._candidates.probed_s
+            ),
+            candidates,
         )
 
-    def _describe_group(self, group: node_groups.NodeGroup) -> NodeGroupStatus:
-        readiness = self._story.health.groups[group.id].readiness
-        probed_s = None if readiness is None else self._now_s
-        waiting = health.find_backoff(self._memory.health.backoffs, group.id, self._now_s)
-        is_healthy = group.id not in self._story.unhealthy
-        growth = self._scale_up_condition(group, readiness or NO_NODES, is_healthy, waiting)
+    def _describe_group(self, view: GroupView) -> NodeGroupStatus:
+        group, readiness = view.group, view.readiness
+        is_probed = view.health is not None and view.health.readiness is not None
+        probed_s = self._now_s if is_probed else None
+        target_size = self._resized.get(group.id, view.target_size)
+        backoff = health.find_backoff(self._view.decision.memory.durable.health.backoffs, group.id, self._now_s)
+        scale_up = self._scale_up_status(view, target_size, backoff)
         candidates = self._candidates.by_group.get(group.id, 0)
         return NodeGroupStatus(
             group.id,
-            self._find_transition_time(group.id, HEALTH, _health_status(is_healthy), probed_s),
-            readiness or NO_NODES,
-            self._sizes[group.id],
+            self._find_transition_time(group.id, HEALTH, _health_status(view.is_healthy), probed_s),
+            readiness,
+            target_size,
             group.min_size,
             group.max_size,
-            self._find_transition_time(group.id, SCALE_UP, growth, probed_s),
-            waiting if growth == "Backoff" else None,
-            self._find_transition_time(group.id, SCALE_DOWN, _count_candidates(candidates), self._candidates.probed_s),
+            self._find_transition_time(group.id, SCALE_UP, scale_up, probed_s),
+            backoff if scale_up == "Backoff" else None,
+            self._find_transition_time(group.id, SCALE_DOWN, _scale_down_status(candidates), self._candidates.probed_s),
             candidates,
             group.replicas_owner,
         )
 
-    def _scale_up_condition(
-        self, group: node_groups.NodeGroup, readiness: Readiness, is_healthy: bool, waiting: Backoff | None
-    ) -> str:
-        if group.id in self._memory.health.requests.scale_ups and self._sizes[group.id] > readiness.arrived:
+    def _scale_up_status(self, view: GroupView, target_size: int, backoff: Backoff | None) -> str:
+        requests = self._view.decision.memory.durable.health.requests.scale_ups
+        if view.group.id in requests and target_size > view.readiness.arrived:
             return "InProgress"
-        if not is_healthy:
+        if not view.is_healthy:
             return "Unhealthy"
-        return "NoActivity" if waiting is None else "Backoff"
+        return "NoActivity" if backoff is None else "Backoff"
 
     def _find_transition_time(self, group: str, part: str, status: str, probed_s: float | None) -> StatusCondition:
         """Return the transition time of a condition: the previous one, or now if its status changed."""
@@ -190,7 +173,7 @@ def _health_status(is_healthy: bool) -> str:
     return "Healthy" if is_healthy else "Unhealthy"
 
 
-def _count_candidates(count: int) -> str:
+def _scale_down_status(count: int) -> str:
     return "CandidatesPresent" if count > 0 else "NoCandidates"
 
 

@@ -8,7 +8,6 @@ from windlass import errors
 from windlass.engine import drain_loop, loop
 from windlass.engine.cluster_state import readiness
 from windlass.engine.model import facts, node_groups, plan, well_known
-from windlass.engine.model.decision_record import DecisionRecord
 from windlass.engine.model.durable_memory import StartedDrain
 from windlass.engine.model.plan import PlanResult
 from windlass.engine.model.scale_down_state import UnremovableReason
@@ -16,6 +15,7 @@ from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down import unneeded
 from windlass.engine.scale_down.utilization import gpu_resource
+from windlass.explain.decision_view import DecisionView
 from windlass.kube import errors as kube_errors
 from windlass.observability import gauge_values, metric_definitions, object_events
 from windlass.observability.metric_definitions import CA_PREFIX
@@ -55,38 +55,31 @@ class RemovalLatency:
 
 
 def track_removals(
-    before: TrackedNodes, observation: Observation, decision: loop.Decision, settings: Settings, now_s: float
+    before: TrackedNodes, view: DecisionView, settings: Settings, now_s: float
 ) -> tuple[TrackedNodes, list[RemovalLatency]]:
     """Return the unneeded nodes, and the latencies of those that are no longer. A loop without a simulation changes
     nothing.
     """
-    story = decision.story.scale_down
-    if story.look is None:
+    if view.evaluation is None:
         return before, []
-    since, table, group_of = (
-        decision.memory.durable.scale_down.since,
-        observation.snapshot.nodes,
-        observation.group_of_nodes(),
-    )
+    table = view.observation.snapshot.nodes
     now: dict[str, UnneededNode] = {}
-    for name, since_s in since.items():
-        group = group_of.get(name)
+    for name, since_s in view.decision.memory.durable.scale_down.since.items():
+        group = view.group_of.get(name)
         if group is not None and name in table.rows:
             wait_s = unneeded.find_unneeded_time_s(table.facts[table.rows[name]], for_group(settings, group.options))
-            known = before.get(name, UnneededNode(since_s, wait_s))
-            now[name] = replace(known, wait_s=wait_s)
-    for kept in story.choice.kept if story.choice is not None else ():
-        if kept.node_name in now and kept.reason not in _WAITING:
-            now[kept.node_name] = replace(now[kept.node_name], delay=str(kept.reason))
-    going = {instruction.node for instruction in decision.plan if isinstance(instruction, plan.Drain)}
-    ended = {
-        name: unneeded_node for name, unneeded_node in {**before, **now}.items() if name in going or name not in now
-    }
-    removal_latencies = [
-        RemovalLatency(name in going, one.delay, now_s - one.since_s - one.wait_s) for name, one in ended.items()
+            now[name] = replace(before.get(name, UnneededNode(since_s, wait_s)), wait_s=wait_s)
+    for name, kept in view.postponed.items():
+        if name in now and kept.reason not in _WAITING:
+            now[name] = replace(now[name], delay=str(kept.reason))
+    deleted = {drain.node for drain in view.deletions}
+    latencies = [
+        RemovalLatency(name in deleted, node.delay, now_s - node.since_s - node.wait_s)
+        for name, node in {**before, **now}.items()
+        if name in deleted or name not in now
     ]
-    left = {name: one for name, one in now.items() if name not in going}
-    return left, [removal_latency for removal_latency in removal_latencies if removal_latency.seconds > 0]
+    tracked = {name: node for name, node in now.items() if name not in deleted}
+    return tracked, [latency for latency in latencies if latency.seconds > 0]
 
 
 CLOUD_PROVIDER_ERROR = "cloudProviderError"
@@ -114,15 +107,15 @@ class PlanObjects:
 
 def find_plan_objects(observation: Observation, decision: loop.Decision | drain_loop.DrainLoopResult) -> PlanObjects:
     """Look up the objects that a plan names."""
-    wanted, stock = decision.plan, observation.snapshot.devices.inventory
+    inventory = observation.snapshot.devices.inventory
     slices = {group.id: gauge_values.expected_slices(group, decision.memory) for group in observation.groups}
     nodes, pods = observation.snapshot.nodes, observation.snapshot.pods
     names = [
         instruction.node
-        for instruction in wanted
+        for instruction in decision.plan
         if isinstance(instruction, plan.DeleteNode) and instruction.node in nodes.rows
     ]
-    evictions = [one for one in wanted if isinstance(one, plan.Evict)]
+    evictions = [instruction for instruction in decision.plan if isinstance(instruction, plan.Evict)]
     rows = [(evict, pods.rows.get(evict.uid or f"{evict.namespace}/{evict.name}")) for evict in evictions]
     return PlanObjects(
         {group.id: group for group in observation.groups},
@@ -132,9 +125,9 @@ def find_plan_objects(observation: Observation, decision: loop.Decision | drain_
             for group, resource_slices in slices.items()
             if resource_slices
         },
-        {name: gauge_values.driver_label(stock.slices_of_node(name)) for name in names},
+        {name: gauge_values.driver_label(inventory.slices_of_node(name)) for name in names},
         frozenset(
-            one for one, row in rows if row is not None and well_known.is_daemonset(observation.snapshot.pod(row))
+            evict for evict, row in rows if row is not None and well_known.is_daemonset(observation.snapshot.pod(row))
         ),
     )
 
@@ -157,11 +150,11 @@ def error_type(error: BaseException) -> str:
 # ── Decisions and drains ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def count_decision(decision: loop.Decision, known: PlanObjects) -> Iterator[metric_definitions.CounterIncrement]:
+def count_decision(view: DecisionView, objects: PlanObjects) -> Iterator[metric_definitions.CounterIncrement]:
     """Count failed scale-ups, and limits that were reached."""
-    for failure in decision.story.health.failures:
-        yield from _count_failure(failure.error.code, failure.nodes, failure.group, known)
-    for direction, resource in _limits_reached(decision.story):
+    for failure in view.record.health.failures:
+        yield from _count_failure(failure.error.code, failure.nodes, failure.group, objects)
+    for direction, resource in _limits_reached(view):
         yield metric_definitions.CounterIncrement(
             f"{CA_PREFIX}skipped_scale_events_count", (direction, _LIMITS[resource])
         )
@@ -176,12 +169,12 @@ def count_opinions(observation: Observation) -> Iterator[metric_definitions.Coun
 
 
 def _count_failure(
-    reason: str, nodes: int, group_id: str, known: PlanObjects
+    reason: str, nodes: int, group_id: str, objects: PlanObjects
 ) -> Iterator[metric_definitions.CounterIncrement]:
-    group = known.groups.get(group_id)
+    group = objects.groups.get(group_id)
     gpu = describe_gpu(group.template, group) if group is not None and group.template is not None else ("", "")
     yield metric_definitions.CounterIncrement(
-        f"{CA_PREFIX}failed_scale_ups_total", (reason, *gpu, known.drivers.get(group_id, ""))
+        f"{CA_PREFIX}failed_scale_ups_total", (reason, *gpu, objects.drivers.get(group_id, ""))
     )
     # Nodes removed by other clients are not failed creations; counters never decrease.
     yield metric_definitions.CounterIncrement(f"{CA_PREFIX}failed_node_creations_total", (reason,), max(nodes, 0))
@@ -189,15 +182,15 @@ def _count_failure(
         yield metric_definitions.CounterIncrement(f"{CA_PREFIX}failed_gpu_scale_ups_total", (reason, *gpu))
 
 
-def _limits_reached(story: DecisionRecord) -> Iterator[tuple[str, str]]:
+def _limits_reached(view: DecisionView) -> Iterator[tuple[str, str]]:
     """Yield (direction, resource) for each group or node that a limit blocked."""
-    for proposal in story.scale_ups:
+    for proposal in view.record.scale_ups:
         for reasons in proposal.skipped.values():
-            found = {name for reason in reasons for name in _read_resources(reason)}
-            yield from (("up", name) for name in sorted(found) if name in _LIMITS)
-    for kept in story.scale_down.choice.kept if story.scale_down.choice is not None else ():
-        found = {name for exceeded in kept.exceeded for name in exceeded.resources}
-        yield from (("down", name) for name in sorted(found) if name in _LIMITS)
+            resources = {name for reason in reasons for name in _read_resources(reason)}
+            yield from (("up", name) for name in sorted(resources) if name in _LIMITS)
+    for kept in view.postponed.values():
+        resources = {name for exceeded in kept.exceeded for name in exceeded.resources}
+        yield from (("down", name) for name in sorted(resources) if name in _LIMITS)
 
 
 def _read_resources(reason: str) -> list[str]:
@@ -246,7 +239,7 @@ def _estimate_bucket(namespaces: int) -> str:
 
 def count_outcome(
     outcome: PlanResult,
-    known: PlanObjects,
+    objects: PlanObjects,
     drains: Mapping[str, StartedDrain],
     unregistered: Iterable[plan.Instruction],
 ) -> Iterator[metric_definitions.CounterIncrement]:
@@ -254,13 +247,13 @@ def count_outcome(
     removals = frozenset(unregistered)
     for instruction in outcome.done:
         yield _count_instruction(instruction, "done")
-        yield from _count_done(instruction, known, drains, removals)
+        yield from _count_done(instruction, objects, drains, removals)
     for instruction in outcome.failed:
         yield _count_instruction(instruction, "failed")
         if isinstance(instruction, plan.Resize):
             error = outcome.refused.get(instruction.group)
             reason = CLOUD_PROVIDER_ERROR if error is None else error.code
-            yield from _count_failure(reason, instruction.to_size - instruction.from_size, instruction.group, known)
+            yield from _count_failure(reason, instruction.to_size - instruction.from_size, instruction.group, objects)
 
 
 def _count_instruction(instruction: plan.Instruction, outcome: str) -> metric_definitions.CounterIncrement:
@@ -271,16 +264,16 @@ def _count_instruction(instruction: plan.Instruction, outcome: str) -> metric_de
 
 def _count_done(
     instruction: plan.Instruction,
-    known: PlanObjects,
+    objects: PlanObjects,
     drains: Mapping[str, StartedDrain],
     removals: frozenset[plan.Instruction],
 ) -> Iterator[metric_definitions.CounterIncrement]:
     match instruction:
         case plan.Resize(group, from_size, to_size):
-            node_group = known.groups.get(group)
+            node_group = objects.groups.get(group)
             has_template = node_group is not None and node_group.template is not None
             gpu = describe_gpu(node_group.template, node_group) if node_group is not None and has_template else ("", "")
-            drivers = known.drivers.get(group, "")
+            drivers = objects.drivers.get(group, "")
             yield metric_definitions.CounterIncrement(
                 f"{CA_PREFIX}scaled_up_nodes_total", (*gpu, drivers), to_size - from_size
             )
@@ -292,14 +285,14 @@ def _count_done(
             yield metric_definitions.CounterIncrement(
                 f"{CA_PREFIX}old_unregistered_nodes_removed_count", (), len(instances)
             )
-        case plan.Evict() if instruction not in known.agents:
+        case plan.Evict() if instruction not in objects.agents:
             yield metric_definitions.CounterIncrement(f"{CA_PREFIX}evicted_pods_total", ("succeeded",))
         case plan.DeleteNode(node, group):
-            fact, drain = known.nodes.get(node), drains.get(node)
-            gpu = ("", "") if fact is None else describe_gpu(fact, known.groups.get(group))
+            fact, drain = objects.nodes.get(node), drains.get(node)
+            gpu = ("", "") if fact is None else describe_gpu(fact, objects.groups.get(group))
             reason = _removal_reason(fact, drain)
             yield metric_definitions.CounterIncrement(
-                f"{CA_PREFIX}scaled_down_nodes_total", (reason, *gpu, known.node_drivers.get(node, ""))
+                f"{CA_PREFIX}scaled_down_nodes_total", (reason, *gpu, objects.node_drivers.get(node, ""))
             )
             if gpu[1]:
                 yield metric_definitions.CounterIncrement(f"{CA_PREFIX}scaled_down_gpu_nodes_total", (reason, *gpu))

@@ -9,12 +9,10 @@ from typing import Any, Protocol
 import msgspec
 from aiohttp import web
 
-from windlass.engine import loop
 from windlass.engine.model import facts
-from windlass.engine.model.scale_up_status import ScaleUpProposal
 from windlass.engine.model.settings import Settings
-from windlass.engine.observation import Observation
 from windlass.engine.scale_up import pod_list
+from windlass.explain.decision_view import DecisionView
 from windlass.kube import time_formats
 
 _SNAPSHOT_TIMEOUT_S = 60.0
@@ -81,11 +79,9 @@ def encode_snapshot(document: Json) -> bytes:
     return msgspec.json.encode(document)
 
 
-def build_snapshot(
-    observation: Observation, decision: loop.Decision, settings: Settings, began_s: float, ended_s: float
-) -> Json:
+def build_snapshot(view: DecisionView, settings: Settings, began_s: float, ended_s: float) -> Json:
     """Build the document. The snapshot must be unchanged since the decision."""
-    snapshot, table = observation.snapshot, observation.snapshot.nodes
+    snapshot, table = view.observation.snapshot, view.observation.snapshot.nodes
     rows = [row for row, alive in enumerate(table.alive.tolist()) if alive]
     nodes = [
         {
@@ -96,12 +92,10 @@ def build_snapshot(
     ]
     return {
         "NodeList": nodes,
-        "UnscheduledPodsCanBeScheduled": [
-            _pod_document(snapshot.pod(row)) for row in _placeable_rows(observation, decision, settings)
-        ],
+        "UnscheduledPodsCanBeScheduled": [_pod_document(snapshot.pod(row)) for row in _placeable_rows(view, settings)],
         "StartTimestamp": time_formats.format_micro_time(began_s),
         "EndTimestamp": time_formats.format_micro_time(ended_s),
-        "TemplateNodes": dict(_template_nodes(observation, decision)),
+        "TemplateNodes": dict(_template_nodes(view)),
     }
 
 
@@ -117,30 +111,21 @@ def build_failure_snapshot(error: str, began_s: float, ended_s: float) -> Json:
     }
 
 
-def _placeable_rows(observation: Observation, decision: loop.Decision, settings: Settings) -> list[int]:
+def _placeable_rows(view: DecisionView, settings: Settings) -> list[int]:
     """Return pending pods that fit on an existing or upcoming node; none without a scale-up."""
-    waiting = pod_list.sort_pending(observation.snapshot, settings)
-    helpless = {row for proposal in decision.story.scale_ups for row in _proposal_rows(proposal)}
-    return [row for row in (*waiting.unschedulable, *waiting.unprocessed) if row not in helpless]
+    pending = pod_list.sort_pending(view.observation.snapshot, settings)
+    considered = {row for proposal in view.record.scale_ups for pods in proposal.considered for row in pods.rows}
+    unschedulable = considered | view.pods.keys()
+    return [row for row in (*pending.unschedulable, *pending.unprocessed) if row not in unschedulable]
 
 
-def _proposal_rows(proposal: ScaleUpProposal) -> Iterator[int]:
-    yield from (row for alike in (*proposal.remaining, *proposal.considered) for row in alike.rows)
-    yield from proposal.helped
-    yield from proposal.awaiting
-
-
-def _template_nodes(observation: Observation, decision: loop.Decision) -> Iterator[tuple[str, Json]]:
-    made = decision.memory.volatile.templates
-    for group in observation.groups:
-        if group.id in made:
-            yield (
-                group.id,
-                {
-                    "Node": _node_document(made[group.id].node),
-                    "Pods": [_pod_document(pod) for pod in made[group.id].pods],
-                },
-            )
+def _template_nodes(view: DecisionView) -> Iterator[tuple[str, Json]]:
+    templates = view.decision.memory.volatile.templates
+    for group in view.observation.groups:
+        if group.id in templates:
+            template = templates[group.id]
+            pods = [_pod_document(pod) for pod in template.pods]
+            yield group.id, {"Node": _node_document(template.node), "Pods": pods}
         elif group.template is not None:
             yield group.id, {"Node": _node_document(group.template), "Pods": []}
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 from windlass import clock
 from windlass.engine import drain_loop, loop, taints
-from windlass.engine.cluster_state import remediation
-from windlass.engine.model import decision_record, facts, node_groups, plan
+from windlass.engine.model import decision_record, node_groups, plan
 from windlass.engine.model.drains import DrainFailureReason
 from windlass.engine.model.durable_memory import StartedDrain
 from windlass.engine.model.plan import PlanResult
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
+from windlass.explain.decision_view import DecisionView
 from windlass.kube.events import NORMAL, WARNING, EventOccurrence, InvolvedObject
 from windlass.observability import counter_values, gauge_values, metric_definitions, object_events
 from windlass.observability.counter_values import RemovalLatency
@@ -86,10 +86,6 @@ class PlanContext:
     """Removals of stale taints."""
 
 
-def node_reference(node: facts.Node) -> InvolvedObject:
-    return InvolvedObject("v1", "Node", node.name, uid=node.uid)
-
-
 def node_references(observation: Observation, mentioned: plan.Plan) -> dict[str, InvolvedObject]:
     """Return references to the existing nodes that a plan names."""
     table = observation.snapshot.nodes
@@ -98,7 +94,11 @@ def node_references(observation: Observation, mentioned: plan.Plan) -> dict[str,
         for instruction in mentioned
         if not isinstance(instruction, plan.GroupInstruction | plan.ProvisioningRequestInstruction)
     }
-    return {name: node_reference(table.facts[table.rows[name]]) for name in sorted(names) if name in table.rows}
+    return {
+        name: object_events.node_reference(table.facts[table.rows[name]])
+        for name in sorted(names)
+        if name in table.rows
+    }
 
 
 def leader_event(namespace: str, lease: str, who: str, leads: bool) -> EventOccurrence:
@@ -110,52 +110,50 @@ def leader_event(namespace: str, lease: str, who: str, leads: bool) -> EventOccu
 # ── Decisions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def scaling_events(
-    observation: Observation, decision: loop.Decision, settings: Settings, status: InvolvedObject, now_s: float
-) -> DecisionEvents:
+def scaling_events(view: DecisionView, settings: Settings, status: InvolvedObject, now_s: float) -> DecisionEvents:
     """Return the events of a loop. `status`: the status ConfigMap."""
-    raised = [
+    record, observation = view.record, view.observation
+    resizes = [
         EventOccurrence(status, NORMAL, "ScaledUpGroup", object_events.describe_setting_size(instruction))
-        for instruction in decision.plan
+        for instruction in view.decision.plan
         if isinstance(instruction, plan.Resize)
     ]
     before = (
-        *object_events.health_events(decision.story, status, now_s),
-        *object_events.limit_events(observation, decision.story, settings, status),
-        *object_events.priority_events(observation, decision.story, status.namespace),
+        *object_events.health_events(record, status, now_s),
+        *object_events.limit_events(observation, record, settings, status),
+        *object_events.priority_events(observation, record, status.namespace),
         *object_events.expander_events(observation, status),
-        *raised,
-        *object_events.drain_started_events(decision, status),
+        *resizes,
+        *object_events.drain_started_events(view, status),
     )
     helped = (
-        *object_events.triggered_scale_up_events(observation, decision.story),
-        *object_events.buffer_triggered_events(decision.story),
+        *object_events.triggered_scale_up_events(observation, record),
+        *object_events.buffer_triggered_events(record),
     )
     triggered = tuple(
         TriggeredEvents(frozenset(increase.group.id for increase in proposal.increases), tuple(events))
         for proposal, events in helped
     )
-    left = (
-        *object_events.not_triggered_events(observation, decision.story),
-        *object_events.buffer_not_triggered_events(observation, decision.story),
-        *object_events.consumer_events(observation, decision.story),
-        *object_events.unevaluated_pod_events(observation, decision.faults),
+    after = (
+        *object_events.not_triggered_events(observation, record),
+        *object_events.buffer_not_triggered_events(observation, record),
+        *object_events.consumer_events(observation, record),
+        *object_events.unevaluated_pod_events(observation, view.decision.faults),
     )
-    return DecisionEvents(before, left, triggered)
+    return DecisionEvents(before, after, triggered)
 
 
-def scaling_plan_context(observation: Observation, decision: loop.Decision, settings: Settings) -> PlanContext:
-    found, cleaned = decision.story.repairs, {taints.TO_BE_DELETED_KEY}
+def scaling_plan_context(view: DecisionView, settings: Settings) -> PlanContext:
+    instructions, remediation = view.decision.plan, view.record.repairs
+    cleaned = {taints.TO_BE_DELETED_KEY}
     if settings.scale_down.max_bulk_soft_taint_count == 0:
         cleaned.add(taints.DELETION_CANDIDATE_KEY)  # at startup, without soft taints
     return PlanContext(
-        node_references(observation, decision.plan),
-        decision.memory.durable.drains,
-        frozenset(
-            instruction for instruction in decision.plan if _is_unregistered_removal(instruction, found.unregistered)
-        ),
-        frozenset(one for one in decision.plan if _is_revert(one, found.reverts)),
-        frozenset(one for one in decision.plan if isinstance(one, plan.RemoveTaint) and one.key in cleaned),
+        node_references(view.observation, instructions),
+        view.drains,
+        frozenset(item for item in instructions if _is_unregistered_removal(item, remediation.unregistered)),
+        frozenset(item for item in instructions if _is_revert(item, remediation.reverts)),
+        frozenset(item for item in instructions if isinstance(item, plan.RemoveTaint) and item.key in cleaned),
     )
 
 
@@ -220,7 +218,11 @@ def drain_plan_context(
 def plan_result_events(doing: PlanContext, outcome: PlanResult, status: InvolvedObject) -> Occurrences:
     """Return events of executed, then of failed instructions."""
     done = (event for instruction in outcome.done for event in _done_events(instruction, doing, status))
-    failed = (event for one, said in outcome.failed.items() for event in _failed_events(one, said, doing, status))
+    failed = (
+        event
+        for instruction, error in outcome.failed.items()
+        for event in _failed_events(instruction, error, doing, status)
+    )
     return (*done, *failed)
 
 
@@ -289,9 +291,8 @@ class DecisionReport:
     emitted_events: DecisionEvents = field(default_factory=DecisionEvents)
     plan_context: PlanContext = field(default_factory=PlanContext)
     objects: counter_values.PlanObjects = field(default_factory=counter_values.PlanObjects)
-    groups: tuple[node_groups.NodeGroup, ...] = ()
-    group_of: Mapping[str, node_groups.NodeGroup] = field(default_factory=dict)
-    """Group by node name."""
+    view: DecisionView | None = None
+    """View of a loop's decision; None after a drain step."""
     gauges: metric_definitions.GaugeValues = field(default_factory=dict)
     counts: tuple[metric_definitions.CounterIncrement, ...] = ()
     latencies: tuple[RemovalLatency, ...] = ()
@@ -300,33 +301,21 @@ class DecisionReport:
 
 
 def report_decision(
-    observation: Observation,
-    decision: loop.Decision,
-    settings: Settings,
-    status: InvolvedObject,
-    latencies: Iterable[RemovalLatency],
-    now_s: float,
+    view: DecisionView, settings: Settings, status: InvolvedObject, latencies: Iterable[RemovalLatency], now_s: float
 ) -> DecisionReport:
     """Report a decision, without gauges. `status`: the status ConfigMap."""
-    known = counter_values.find_plan_objects(observation, decision)
+    objects = counter_values.find_plan_objects(view.observation, view.decision)
     return DecisionReport(
-        decision,
+        view.decision,
         now_s,
-        scaling_events(observation, decision, settings, status, now_s),
-        scaling_plan_context(observation, decision, settings),
-        known,
-        observation.groups,
-        observation.group_of_nodes(),
-        counts=(*counter_values.count_decision(decision, known), *counter_values.count_opinions(observation)),
+        scaling_events(view, settings, status, now_s),
+        scaling_plan_context(view, settings),
+        objects,
+        view.freeze(),
+        counts=(*counter_values.count_decision(view, objects), *counter_values.count_opinions(view.observation)),
         latencies=tuple(latencies),
-        held=(*observation.held, *_held_by_owner(observation, settings)),
+        held=tuple(view.held_groups(settings.deviations)),
     )
-
-
-def _held_by_owner(observation: Observation, settings: Settings) -> Iterator[node_groups.HeldGroup]:
-    """Return groups whose size another controller manages."""
-    for id, why in remediation.list_owned_elsewhere(observation.groups, settings.deviations):
-        yield node_groups.HeldGroup(id, why)
 
 
 def report_drains(

@@ -9,24 +9,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 from windlass import formatting
-from windlass.engine import drain_loop, loop
+from windlass.engine import drain_loop
 from windlass.engine.drain_loop import DrainLoopResult
 from windlass.engine.loop import Decision
 from windlass.engine.model import plan
-from windlass.engine.model.decision_record import NOT_ACTIONABLE, LoopStop, ScaleDownResult
+from windlass.engine.model.decision_record import NOT_ACTIONABLE, DecisionRecord, LoopStop, ScaleDownResult
 from windlass.engine.model.drains import DrainPhase
 from windlass.engine.model.scale_up_status import ScaleUpProposal, ScaleUpResult
-from windlass.observability import gauge_values
+from windlass.explain.decision_view import DecisionView
 
 _MAX_SHOWN = 5
 """Maximum number of names in a line."""
 
 
-def summarize_decision(decision: loop.Decision) -> list[str]:
+def summarize_decision(view: DecisionView) -> list[str]:
     """Return one line if nothing is done; otherwise one line per action."""
-    grown = (*_describe_scale_ups(decision), *_describe_requests(decision))
-    lines = [*_describe_repairs(decision), *grown, *_describe_drains(decision)]
-    return lines or [_describe_no_action(decision)]
+    lines = [
+        *_describe_remediation(view.decision),
+        *_describe_scale_ups(view.record),
+        *_describe_requests(view.record),
+        *_describe_drains(view),
+    ]
+    return lines or [_describe_no_action(view)]
 
 
 def summarize_drains(advanced: drain_loop.DrainLoopResult) -> list[str]:
@@ -44,9 +48,9 @@ def summarize_drains(advanced: drain_loop.DrainLoopResult) -> list[str]:
     ]
 
 
-def _describe_repairs(decision: loop.Decision) -> Iterator[str]:
-    story = decision.story
-    for failure in story.health.failures:
+def _describe_remediation(decision: Decision) -> Iterator[str]:
+    record = decision.story
+    for failure in record.health.failures:
         yield f"scale-up failed, backing off: group={failure.group} nodes={failure.nodes} error={failure.error.code}"
     for instruction in decision.plan:
         match instruction:
@@ -54,61 +58,55 @@ def _describe_repairs(decision: loop.Decision) -> Iterator[str]:
                 yield f'reducing target size: group={group} by={by} reason="{reason}"'
             case plan.DeleteInstances(group, instances, reason):
                 yield f'deleting instances: group={group} instances={len(instances)} reason="{reason}"'
-    if story.repairs.stop is LoopStop.UNHEALTHY:
-        health = story.health.verdict
+    if record.repairs.stop is LoopStop.UNHEALTHY:
+        health = record.health.verdict
         yield f"cluster is unhealthy, scaling is stopped: unready_nodes={health.lacking} nodes={health.nodes}"
-    elif story.repairs.stop in NOT_ACTIONABLE:
-        yield f'scaling is stopped: reason="{story.repairs.stop}" flag=--scale-up-from-zero=false'
+    elif record.repairs.stop in NOT_ACTIONABLE:
+        yield f'scaling is stopped: reason="{record.repairs.stop}" flag=--scale-up-from-zero=false'
 
 
-def _describe_scale_ups(decision: loop.Decision) -> Iterator[str]:
-    for proposal in decision.story.scale_ups:
-        grown = [f"{one.group.id} {one.group.size}→{one.new_size}" for one in proposal.increases]
+def _describe_scale_ups(record: DecisionRecord) -> Iterator[str]:
+    for proposal in record.scale_ups:
+        grown = [f"{increase.group.id} {increase.group.size}→{increase.new_size}" for increase in proposal.increases]
         if grown:
-            served = _describe_beneficiaries(decision, proposal)
-            yield f'scaling up: groups="{", ".join(grown)}" {served} {_describe_remaining(proposal)}'
+            beneficiaries = _describe_beneficiaries(record, proposal)
+            yield f'scaling up: groups="{", ".join(grown)}" {beneficiaries} {_describe_remaining(proposal)}'
         elif proposal.result is ScaleUpResult.ERROR:
             yield f"scale-up failed: {_describe_remaining(proposal)}"
 
 
-def _describe_requests(decision: loop.Decision) -> Iterator[str]:
+def _describe_requests(record: DecisionRecord) -> Iterator[str]:
     """Describe the conditions of ProvisioningRequests."""
-    for key, reason in decision.story.requests.answered.items():
+    for key, reason in record.requests.answered.items():
         yield f"answered ProvisioningRequest: request={key} reason={reason}"
 
 
-def _describe_beneficiaries(decision: loop.Decision, proposal: ScaleUpProposal) -> str:
+def _describe_beneficiaries(record: DecisionRecord, proposal: ScaleUpProposal) -> str:
     """Return what a scale-up is for: ProvisioningRequests, or pods; 0 pods for minimum sizes and injected pods."""
-    requests = decision.story.requests.helped
+    requests = record.requests.helped
     return f"requests={','.join(requests)}" if requests else f"pods={len(proposal.helped)}"
 
 
 def _describe_remaining(proposal: ScaleUpProposal) -> str:
-    return f"unschedulable_pods={len(_waiting_rows(proposal))}"
+    return f"unschedulable_pods={sum(len(pods.rows) for pods in proposal.remaining)}"
 
 
-def _waiting_rows(proposal: ScaleUpProposal) -> list[int]:
-    return [row for alike in proposal.remaining for row in alike.rows]
+def _describe_drains(view: DecisionView) -> Iterator[str]:
+    for drain in view.deletions:
+        pods = 0 if view.drains[drain.node].is_empty else len(drain.evict)
+        yield f"scaling down: group={drain.group} node={drain.node} evicted_pods={pods}"
 
 
-def _describe_drains(decision: loop.Decision) -> Iterator[str]:
-    drains = decision.memory.durable.drains
-    for instruction in decision.plan:
-        if isinstance(instruction, plan.Drain):
-            pods = 0 if drains[instruction.node].is_empty else len(instruction.evict)
-            yield f"scaling down: group={instruction.group} node={instruction.node} evicted_pods={pods}"
-
-
-def _describe_no_action(decision: loop.Decision) -> str:
-    (*_, last) = decision.story.scale_ups
-    scale_down = decision.story.scale_down
+def _describe_no_action(view: DecisionView) -> str:
+    (*_, last) = view.record.scale_ups
+    scale_down = view.record.scale_down
     fields = [f"scale_up={last.result.removeprefix('ScaleUp')}", _describe_remaining(last)]
     fields.append(f"scale_down={scale_down.result}")
     if scale_down.look is not None and scale_down.result is not ScaleDownResult.NOT_TRIED:
         fields.append(f"unneeded_nodes={len(scale_down.look.state.since)}")
-        reasons = gauge_values.count_unremovable(scale_down).most_common(_MAX_SHOWN)
+        reasons = view.count_unremovable().most_common(_MAX_SHOWN)
         fields.append(f"unremovable_nodes={','.join(f'{reason}:{count}' for reason, count in reasons)}")
-    fields.append(f"draining_nodes={len(decision.memory.durable.drains)}")
+    fields.append(f"draining_nodes={len(view.drains)}")
     return f"nothing to do: {' '.join(fields)}"
 
 
@@ -141,18 +139,18 @@ class DecisionLog:
         self.count = 0
         """Number of entries so far, including dropped ones."""
         self._now_s = now_s
-        self._last: Decision | None = None
+        self._last: DecisionRecord | None = None
         self._waiting: LogEntry | None = None
 
-    def add_decision(self, decision: Decision) -> None:
+    def add_decision(self, view: DecisionView) -> None:
         """Add the entries of a decision. A cached decision is added once."""
-        if self._last is not None and decision.story is self._last.story:
+        if view.record is self._last:
             return
-        self._last = decision
+        self._last = view.record
         at_s = round(self._now_s(), 3)
-        for told in (*_trouble_entries(decision), *_scale_up_entries(decision), *_scale_down_entries(decision)):
-            self._append(LogEntry(at_s, *told))
-        self._add_waiting(at_s, decision)
+        for fields in (*_trouble_entries(view.decision), *_scale_up_entries(view.record), *_scale_down_entries(view)):
+            self._append(LogEntry(at_s, *fields))
+        self._add_waiting(at_s, view.record)
 
     def add_drains(self, advanced: DrainLoopResult) -> None:
         """Add entries of failed drains only: progress is shown at the node."""
@@ -169,21 +167,21 @@ class DecisionLog:
             self.entries.append(entry)
             self.count += 1
 
-    def _add_waiting(self, at_s: float, decision: Decision) -> None:
-        left = [alike for proposal in decision.story.scale_ups[-1:] for alike in proposal.remaining if alike.rows]
-        count = sum(len(alike.rows) for alike in left)
+    def _add_waiting(self, at_s: float, record: DecisionRecord) -> None:
+        rejected = [pods for proposal in record.scale_ups[-1:] for pods in proposal.remaining if pods.rows]
+        count = sum(len(pods.rows) for pods in rejected)
         if not count:
             self._waiting = None
             return
         reasons = sorted(
-            {f"{short_group_name(group)}: {', '.join(why)}" for group, why in left[0].rejected.items() if why}
+            {f"{short_group_name(group)}: {', '.join(why)}" for group, why in rejected[0].rejected.items() if why}
         )
-        log_entry = LogEntry(
+        entry = LogEntry(
             at_s, "wait", f"{formatting.format_count(count, 'pod')} without a fitting group", "; ".join(reasons)
         )
-        if self._waiting is None or (log_entry.said, log_entry.why) != (self._waiting.said, self._waiting.why):
-            self._waiting = log_entry
-            self._append(log_entry)
+        if self._waiting is None or (entry.said, entry.why) != (self._waiting.said, self._waiting.why):
+            self._waiting = entry
+            self._append(entry)
 
 
 def short_group_name(group: str) -> str:
@@ -195,8 +193,8 @@ _EntryFields = tuple[EntryKind, str, str, tuple[str, ...], tuple[str, ...]]
 
 
 def _trouble_entries(decision: Decision) -> Iterator[_EntryFields]:
-    story = decision.story
-    for failure in story.health.failures:
+    record = decision.story
+    for failure in record.health.failures:
         said = f"{short_group_name(failure.group)}: {formatting.format_count(failure.nodes, 'node')} failed to start"
         yield "trouble", said, f"{failure.error.code}; the group backs off", (failure.group,), ()
     for instruction in decision.plan:
@@ -206,16 +204,19 @@ def _trouble_entries(decision: Decision) -> Iterator[_EntryFields]:
             case plan.DeleteInstances(group, instances, why):
                 said = f"{short_group_name(group)}: {formatting.format_count(len(instances), 'instance')} removed"
                 yield "trouble", said, why, (group,), ()
-    if story.repairs.stop is LoopStop.UNHEALTHY:
-        health = story.health.verdict
+    if record.repairs.stop is LoopStop.UNHEALTHY:
+        health = record.health.verdict
         yield "trouble", "scaling is stopped", f"{health.lacking} of {health.nodes} nodes are unready", (), ()
-    elif story.repairs.stop in NOT_ACTIONABLE:
-        yield "trouble", "scaling is stopped", f"{story.repairs.stop}, and --scale-up-from-zero is off", (), ()
+    elif record.repairs.stop in NOT_ACTIONABLE:
+        yield "trouble", "scaling is stopped", f"{record.repairs.stop}, and --scale-up-from-zero is off", (), ()
 
 
-def _scale_up_entries(decision: Decision) -> Iterator[_EntryFields]:
-    for proposal in decision.story.scale_ups:
-        grown = [f"{short_group_name(one.group.id)} {one.group.size}→{one.new_size}" for one in proposal.increases]
+def _scale_up_entries(record: DecisionRecord) -> Iterator[_EntryFields]:
+    for proposal in record.scale_ups:
+        grown = [
+            f"{short_group_name(increase.group.id)} {increase.group.size}→{increase.new_size}"
+            for increase in proposal.increases
+        ]
         if grown:
             groups = tuple(increase.group.id for increase in proposal.increases)
             yield "up", f"scale up {', '.join(grown)}", "; ".join(_scale_up_reasons(proposal)), groups, ()
@@ -238,27 +239,26 @@ def _scale_up_reasons(proposal: ScaleUpProposal) -> Iterator[str]:
         yield f"{short_group_name(group)} was skipped: {', '.join(reasons)}"
 
 
-def _scale_down_entries(decision: Decision) -> Iterator[_EntryFields]:
-    drains = [instruction for instruction in decision.plan if isinstance(instruction, plan.Drain)]
-    for group in dict.fromkeys(drain.group for drain in drains):
-        going = [drain_order for drain_order in drains if drain_order.group == group]
-        moved = sum(len(one.evict) for one in going)
-        said = f"scale down {short_group_name(group)} by {len(going)}"
-        if moved:
-            said += f", {formatting.format_count(moved, 'pod')} to evict"
-        told = [_removal_reason(decision, one) for one in going[:_MAX_NODES_NAMED]]
-        if len(going) > _MAX_NODES_NAMED:
-            told.append(f"and {len(going) - _MAX_NODES_NAMED} more")
-        yield "down", said, "; ".join(told), (group,), tuple(one.node for one in going[:_MAX_NODES_NAMED])
+def _scale_down_entries(view: DecisionView) -> Iterator[_EntryFields]:
+    for group in dict.fromkeys(drain.group for drain in view.deletions):
+        drains = [drain for drain in view.deletions if drain.group == group]
+        evicted = sum(len(drain.evict) for drain in drains)
+        said = f"scale down {short_group_name(group)} by {len(drains)}"
+        if evicted:
+            said += f", {formatting.format_count(evicted, 'pod')} to evict"
+        reasons = [_removal_reason(view, drain) for drain in drains[:_MAX_NODES_NAMED]]
+        if len(drains) > _MAX_NODES_NAMED:
+            reasons.append(f"and {len(drains) - _MAX_NODES_NAMED} more")
+        yield "down", said, "; ".join(reasons), (group,), tuple(drain.node for drain in drains[:_MAX_NODES_NAMED])
 
 
-def _removal_reason(decision: Decision, drain: plan.Drain) -> str:
-    look, parts = decision.story.scale_down.look, list[str]()
-    if look is not None:
-        used = look.eligibility.utilization_of(drain.node)
+def _removal_reason(view: DecisionView, drain: plan.Drain) -> str:
+    evaluation, parts = view.evaluation, list[str]()
+    if evaluation is not None:
+        used = evaluation.eligibility.utilization_of(drain.node)
         if used is not None:
             parts.append(f"{used.utilization:.0%} of {used.resource} used" if used.utilization else "empty")
-        since_s = look.state.since.get(drain.node)
+        since_s = evaluation.state.since.get(drain.node)
         if since_s is not None:
-            parts.append(f"unneeded for {formatting.format_duration(decision.story.at_s - since_s)}")
+            parts.append(f"unneeded for {formatting.format_duration(view.record.at_s - since_s)}")
     return f"{drain.node}: {', '.join(parts)}" if parts else drain.node

@@ -4,20 +4,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from windlass.engine import drain_loop, loop, taints
+from windlass.engine import drain_loop, taints
 from windlass.engine.cluster_state import health, readiness
 from windlass.engine.dra.inventory import are_pools_ready
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, node_groups
-from windlass.engine.model.decision_record import NOT_ACTIONABLE, ScaleDownRecord, ScaleDownResult
+from windlass.engine.model.decision_record import NOT_ACTIONABLE, ScaleDownResult
 from windlass.engine.model.drains import ENDED_PHASES
 from windlass.engine.model.durable_memory import StartedDrain
 from windlass.engine.model.dynamic_resources import PoolId, ResourceSlices
-from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.scale_up import pod_list
 from windlass.engine.scale_up.equivalence_groups import MAX_GROUPS_PER_CONTROLLER
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import metric_definitions
 from windlass.observability.metric_definitions import CA_PREFIX
 
@@ -56,26 +56,25 @@ class _DeviceGroup:
     count: int
 
 
-def count_template_mismatches(observation: Observation, decision: loop.Decision) -> Mapping[tuple[str, ...], float]:
+def count_template_mismatches(view: DecisionView) -> Mapping[tuple[str, ...], float]:
     """Count pools of ready nodes that differ from their group's template, by driver and kind of difference.
 
     Only templates from the provider with devices; otherwise a group's example node would be compared with itself.
     """
-    stock = observation.snapshot.devices.inventory
+    inventory = view.observation.snapshot.devices.inventory
     expected = {
         group.id: (group.template.slices if group.template is not None else ())
-        or expected_slices(group, decision.memory)
-        for group in observation.groups
+        or expected_slices(group, view.decision.memory)
+        for group in view.observation.groups
     }
-    if not stock.slices and not any(expected.values()):
+    if not inventory.slices and not any(expected.values()):
         return {}
-    group_of = observation.group_of_nodes()
     counts: Counter[tuple[str, str]] = Counter()
-    for node in observation.nodes:
-        group = group_of.get(node.name)
+    for node in view.observation.nodes:
+        group = view.group_of.get(node.name)
         if group is None or not readiness.assess_node(node).is_ready:
             continue
-        own, template = stock.slices_of_node(node.name), expected[group.id]
+        own, template = inventory.slices_of_node(node.name), expected[group.id]
         if (own or template) and are_pools_ready(own, template):
             counts.update(_compare_devices(template, own))
     drivers = {driver for driver, _ in counts}
@@ -86,21 +85,21 @@ def count_template_mismatches(observation: Observation, decision: loop.Decision)
 def _compare_devices(template: ResourceSlices, own: ResourceSlices) -> Counter[tuple[str, str]]:
     """Yield (driver, kind of difference). Drivers with an incomplete or changing pool are left out."""
     unsettled = set(_unsettled_drivers(own))
-    promised, device_groups = (
+    expected, actual = (
         [device_group for device_group in _group_devices(slices) if device_group.driver not in unsettled]
         for slices in (template, own)
     )
-    for one in list(promised):
-        if one in device_groups:
-            promised.remove(one)
-            device_groups.remove(one)
+    for device_group in list(expected):
+        if device_group in actual:
+            expected.remove(device_group)
+            actual.remove(device_group)
     differences: Counter[tuple[str, str]] = Counter()
-    for one in promised:
-        nearest = _nearest_device_group(one, device_groups)
+    for device_group in expected:
+        nearest = _nearest_device_group(device_group, actual)
         if nearest is not None:
-            device_groups.remove(nearest)
-        differences[one.driver, MISSING if nearest is None else MISMATCH] += 1
-    differences.update((one.driver, EXTRA) for one in device_groups)
+            actual.remove(nearest)
+        differences[device_group.driver, MISSING if nearest is None else MISMATCH] += 1
+    differences.update((device_group.driver, EXTRA) for device_group in actual)
     return differences
 
 
@@ -118,10 +117,10 @@ def _nearest_device_group(device_group: _DeviceGroup, among: Sequence[_DeviceGro
 
 def _unsettled_drivers(slices: ResourceSlices) -> Iterator[str]:
     """Return drivers with an incomplete pool, or with a pool in two generations."""
-    seen: dict[PoolId, list[tuple[int, int]]] = {}
+    by_pool: dict[PoolId, list[tuple[int, int]]] = {}
     for resource_slice in slices:
-        seen.setdefault(resource_slice.pool_id, []).append((resource_slice.generation, resource_slice.slice_count))
-    for pool, parts in seen.items():
+        by_pool.setdefault(resource_slice.pool_id, []).append((resource_slice.generation, resource_slice.slice_count))
+    for pool, parts in by_pool.items():
         generations = {generation for generation, _ in parts}
         if len(generations) > 1 or len(parts) != parts[0][1]:
             yield pool.driver
@@ -170,16 +169,14 @@ def settings_gauges(settings: Settings) -> metric_definitions.GaugeValues:
     )
 
 
-def decision_gauges(
-    observation: Observation, decision: loop.Decision, settings: Settings, now_s: float
-) -> metric_definitions.GaugeValues:
+def decision_gauges(view: DecisionView, settings: Settings, now_s: float) -> metric_definitions.GaugeValues:
     """Return gauges of a loop's results. Parts that the loop did not reach keep their values."""
     return {
-        **_cluster_gauges(observation, decision, settings, now_s),
-        **_pod_gauges(observation, settings),
-        **_scale_down_gauges(decision),
-        **_group_gauges(observation.groups, decision, now_s),
-        **_draining_nodes(decision.memory.durable.drains.values()),
+        **_cluster_gauges(view, settings, now_s),
+        **_pod_gauges(view.observation, settings),
+        **_scale_down_gauges(view),
+        **_group_gauges(view, now_s),
+        **_draining_nodes(view.drains.values()),
     }
 
 
@@ -194,15 +191,13 @@ def drain_gauges(advanced: drain_loop.DrainLoopResult) -> metric_definitions.Gau
 
 def _with_prefix(**values: Mapping[tuple[str, ...], float]) -> metric_definitions.GaugeValues:
     return {
-        CA_PREFIX + name: {labels: float(value) for labels, value in found.items()} for name, found in values.items()
+        CA_PREFIX + name: {labels: float(value) for labels, value in series.items()} for name, series in values.items()
     }
 
 
-def _cluster_gauges(
-    observation: Observation, decision: loop.Decision, settings: Settings, now_s: float
-) -> metric_definitions.GaugeValues:
-    story = decision.story
-    total, nodes = story.health.total, observation.nodes
+def _cluster_gauges(view: DecisionView, settings: Settings, now_s: float) -> metric_definitions.GaugeValues:
+    record, observation = view.record, view.observation
+    total, nodes = record.health.total, observation.nodes
     states = (
         total.ready, total.unready, total.not_started, total.suspended, total.long_unregistered, total.unregistered
     )  # fmt: skip
@@ -214,14 +209,14 @@ def _cluster_gauges(
     passing = taints.make_transient_taints(settings.templates, settings.deviations.readiness_taints)
     types = Counter(taint_type(taint.key, passing) for node in nodes for taint in node.taints)
     return _with_prefix(
-        cluster_safe_to_autoscale={(): story.health.verdict.is_healthy and story.repairs.stop not in NOT_ACTIONABLE},
+        cluster_safe_to_autoscale={(): record.health.verdict.is_healthy and record.repairs.stop not in NOT_ACTIONABLE},
         nodes_count={(state,): len(names) for state, names in zip(NODE_STATES, states, strict=True)},
         node_groups_count={("autoscaled",): len(observation.groups), ("autoprovisioned",): 0},
         max_nodes_count={(): min(limit, most) if limit > 0 else most},
         cluster_cpu_current_cores={(): sum(-(-has.get(facts.CPU, 0) // 1000) * count for has, count in amounts)},
         cluster_memory_current_bytes={(): sum(has.get(facts.MEMORY, 0) * count for has, count in amounts)},
         node_taints_count={(name,): count for name, count in types.items()},
-        dra_node_template_resources_mismatch=count_template_mismatches(observation, decision),
+        dra_node_template_resources_mismatch=count_template_mismatches(view),
     )
 
 
@@ -258,17 +253,16 @@ def _count_overflowing(observation: Observation, rows: Iterable[int]) -> int:
         kind = table.template_key(row)
         if kind.owner is not None:
             kinds.setdefault(kind.owner.uid, set()).add((kind.digest, table.labels[row]))
-    return sum(1 for found in kinds.values() if len(found) > MAX_GROUPS_PER_CONTROLLER)
+    return sum(1 for templates in kinds.values() if len(templates) > MAX_GROUPS_PER_CONTROLLER)
 
 
-def _scale_down_gauges(decision: loop.Decision) -> metric_definitions.GaugeValues:
-    story = decision.story.scale_down
-    if story.look is None:
+def _scale_down_gauges(view: DecisionView) -> metric_definitions.GaugeValues:
+    if view.evaluation is None:
         return {}
     return _with_prefix(
-        unneeded_nodes_count={(): len(decision.memory.durable.scale_down.since)},
-        unremovable_nodes_count={(str(reason),): count for reason, count in count_unremovable(story).items()},
-        scale_down_in_cooldown={(): story.result is ScaleDownResult.IN_COOLDOWN},
+        unneeded_nodes_count={(): len(view.decision.memory.durable.scale_down.since)},
+        unremovable_nodes_count={(str(reason),): count for reason, count in view.count_unremovable().items()},
+        scale_down_in_cooldown={(): view.record.scale_down.result is ScaleDownResult.IN_COOLDOWN},
     )
 
 
@@ -276,43 +270,29 @@ def skipped_node_gauges(skipped: SkippedNodes) -> metric_definitions.GaugeValues
     return _with_prefix(max_node_skip_eval_duration_seconds={(): skipped.longest_s})
 
 
-def count_unremovable(story: ScaleDownRecord) -> Counter[UnremovableReason]:
-    """Count unremovable nodes by reason."""
-    counts: Counter[UnremovableReason] = Counter()
-    if story.look is not None:
-        counts.update(reason for reason in story.look.eligibility.reasons if reason is not None)
-        counts.update(removal.reason for removal in story.look.trials.failed if removal.reason is not None)
-    if story.choice is not None:
-        counts.update(unremovable.reason for unremovable in story.choice.kept)
-    return counts
-
-
-def _group_gauges(
-    groups: Iterable[node_groups.NodeGroup], decision: loop.Decision, now_s: float
-) -> metric_definitions.GaugeValues:
-    existing = [group for group in groups if group.exists]
-    backoffs = decision.memory.durable.health.backoffs
-    waiting: dict[tuple[str, ...], float] = {}
-    for group in existing:
-        waiting[group.id, ""] = 0.0
-        if group.id in backoffs:
-            code = backoffs[group.id].error.code or "unknown"
-            waiting[group.id, code] = float(health.find_backoff(backoffs, group.id, now_s) is not None)
+def _group_gauges(view: DecisionView, now_s: float) -> metric_definitions.GaugeValues:
+    existing = {id: group_view for id, group_view in view.groups.items() if group_view.group.exists}
+    backoffs = view.decision.memory.durable.health.backoffs
+    backoff_status: dict[tuple[str, ...], float] = {}
+    for id in existing:
+        backoff_status[id, ""] = 0.0
+        if id in backoffs:
+            code = backoffs[id].error.code or "unknown"
+            backoff_status[id, code] = float(health.find_backoff(backoffs, id, now_s) is not None)
     return _with_prefix(
-        node_group_min_count={(group.id,): group.min_size for group in existing},
-        node_group_max_count={(group.id,): group.max_size for group in existing},
-        node_group_target_count={(group.id,): group.target_size for group in existing},
-        node_group_healthiness={(group.id,): group.id not in decision.story.unhealthy for group in existing},
-        node_group_backoff_status=waiting,
+        node_group_min_count={(id,): group_view.group.min_size for id, group_view in existing.items()},
+        node_group_max_count={(id,): group_view.group.max_size for id, group_view in existing.items()},
+        node_group_target_count={(id,): group_view.group.target_size for id, group_view in existing.items()},
+        node_group_healthiness={(id,): group_view.is_healthy for id, group_view in existing.items()},
+        node_group_backoff_status=backoff_status,
     )
 
 
 def _draining_nodes(drains: Iterable[StartedDrain]) -> metric_definitions.GaugeValues:
     """Return nodes that wait only for others of their atomic group."""
-    progress = [drain.progress for drain in drains]
-    gathered = [
-        drain_progress
-        for drain_progress in progress
-        if drain_progress.ready_s is not None and drain_progress.deleting_s is None and drain_progress.failure is None
+    ready = [
+        drain
+        for drain in drains
+        if drain.progress.ready_s is not None and drain.progress.deleting_s is None and drain.progress.failure is None
     ]
-    return _with_prefix(pending_node_deletions={(): len(gathered)})
+    return _with_prefix(pending_node_deletions={(): len(ready)})

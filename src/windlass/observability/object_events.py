@@ -7,7 +7,7 @@ failed or ended. Health: nodes that did not register, unhealthy clusters.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from windlass import errors
-from windlass.engine import drain_loop, loop
+from windlass.engine import drain_loop
 from windlass.engine.cluster_state import scale_requests
 from windlass.engine.expanders import priority
 from windlass.engine.model import cluster_health, facts, node_groups, plan, scale_up_status
@@ -27,6 +27,7 @@ from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.quarantine import Faults
 from windlass.explain import explain_context
+from windlass.explain.decision_view import MAX_NODES_TOTAL_REACHED, DecisionView
 from windlass.kube import time_formats
 from windlass.kube.events import NORMAL, WARNING, EventOccurrence, InvolvedObject
 from windlass.observability import metric_definitions, options
@@ -44,8 +45,6 @@ CLUSTER_UNHEALTHY = "Cluster is unhealthy"
 NO_NODES = "Cluster has no nodes."
 
 NO_READY_NODES = "Cluster has no ready nodes."
-
-MAX_NODES_TOTAL_REACHED = "max total nodes in cluster reached"
 
 
 def describe_not_actionable(stop: LoopStop | None) -> str:
@@ -67,11 +66,11 @@ def _describe_sizes(resize: plan.Resize) -> str:
     return f"{resize.to_size} instead of {resize.from_size} (max: {resize.max_size})"
 
 
-def describe_increases(all_: tuple[GroupIncrease, ...]) -> str:
+def describe_increases(increases: tuple[GroupIncrease, ...]) -> str:
     """`[{group 1->6 (max: 10)} {other 0->2 (max: 3)}]`"""
     parts = (
         f"{{{increase.group.id} {increase.group.size}->{increase.new_size} (max: {increase.group.max_size})}}"
-        for increase in all_
+        for increase in increases
     )
     return f"[{' '.join(parts)}]"
 
@@ -102,6 +101,10 @@ def format_error_code(error: node_groups.InstanceError) -> str:
 
 
 _MAX_CONSUMERS = 50
+
+
+def node_reference(node: facts.Node) -> InvolvedObject:
+    return InvolvedObject("v1", "Node", node.name, uid=node.uid)
 
 
 def pod_reference(observation: Observation, row: int) -> InvolvedObject:
@@ -200,15 +203,15 @@ def priority_events(observation: Observation, story: DecisionRecord, namespace: 
         return
     about = InvolvedObject("v1", "ConfigMap", options.PRIORITY_CONFIG_MAP, namespace)
     for proposal in story.scale_ups:
-        asked = _priority_candidates(proposal)
-        unmatched = [group for group in asked if priority.find_priority(group, observation.priorities) is None]
+        candidates = _priority_candidates(proposal)
+        unmatched = [group for group in candidates if priority.find_priority(group, observation.priorities) is None]
         for group in unmatched:
             message = (
                 f"Priority expander: node group {group} not found in priority expander configuration. "
                 "The group won't be used."
             )
             yield EventOccurrence(about, WARNING, "PriorityConfigMapNotMatchedGroup", message)
-        if asked and len(unmatched) == len(asked):
+        if candidates and len(unmatched) == len(candidates):
             message = (
                 "Priority expander: no priorities info found for any of the expansion options. No options filtered."
             )
@@ -220,9 +223,9 @@ def _priority_candidates(proposal: ScaleUpProposal) -> Sequence[str]:
     names = [name for name, _ in proposal.choice.steps] if proposal.choice is not None else []
     if proposal.choice is None or "priority" not in names:
         return ()
-    place = names.index("priority")
-    if place > 0:
-        return [option.group for option in proposal.choice.steps[place - 1][1]]
+    position = names.index("priority")
+    if position > 0:
+        return [option.group for option in proposal.choice.steps[position - 1][1]]
     return sorted({group for alike in proposal.considered for group in alike.accepted})
 
 
@@ -289,16 +292,13 @@ UNREPORTED_FAILURES = frozenset(
 failed, or in a clean-up, have not failed."""
 
 
-def drain_started_events(decision: loop.Decision, status: InvolvedObject) -> Iterator[EventOccurrence]:
+def drain_started_events(view: DecisionView, status: InvolvedObject) -> Iterator[EventOccurrence]:
     """Return events of nodes chosen for scale-down."""
-    drains, look = decision.memory.durable.drains, decision.story.scale_down.look
-    for drain in decision.plan:
-        if not isinstance(drain, plan.Drain):
-            continue
-        if drains[drain.node].is_empty:
+    for drain in view.deletions:
+        if view.drains[drain.node].is_empty:
             yield EventOccurrence(status, NORMAL, "ScaleDownEmpty", f'Scale-down: removing empty node "{drain.node}"')
             continue
-        used = look.eligibility.utilization_of(drain.node) if look is not None else None
+        used = view.evaluation.eligibility.utilization_of(drain.node) if view.evaluation is not None else None
         pods = ",".join(key.partition("/")[2] for key in drain.evict)
         message = (
             f"Scale-down: removing node {drain.node}, "
@@ -322,10 +322,10 @@ def find_failed_drains(
 ) -> Iterator[tuple[DrainStatus, DrainFailure, bool]]:
     """Return drains that failed now, and whether their nodes were empty. `before`: the previous drains."""
     for drain in advanced.story:
-        begun = advanced.memory.durable.drains.get(drain.node) or before.get(drain.node)
-        known = before.get(drain.node)
-        if drain.failure is not None and (known is None or known.progress.failure != drain.failure):
-            yield drain, drain.failure, begun is not None and begun.is_empty
+        previous = before.get(drain.node)
+        started = advanced.memory.durable.drains.get(drain.node) or previous
+        if drain.failure is not None and (previous is None or previous.progress.failure != drain.failure):
+            yield drain, drain.failure, started is not None and started.is_empty
 
 
 def find_unevicted_pods(failure: DrainFailure) -> list[str]:
@@ -348,18 +348,17 @@ def drain_failed_events(
         if failure.why in UNREPORTED_FAILURES or drain.node not in table.rows:
             continue
         node = table.facts[table.rows[drain.node]]
-        about = InvolvedObject("v1", "Node", node.name, uid=node.uid)
-        yield EventOccurrence(
-            about, WARNING, "ScaleDownFailed", _describe_failure(node, drain.group, failure, is_empty)
-        )
+        message = _describe_failure(node, drain.group, failure, is_empty)
+        yield EventOccurrence(node_reference(node), WARNING, "ScaleDownFailed", message)
 
 
 def _evicted_pod_reference(observation: Observation, node: str, key: str) -> InvolvedObject:
     snapshot = observation.snapshot
     namespace, _, name = key.partition("/")
     row = snapshot.nodes.rows.get(node)
-    found = [] if row is None else [pod for pod in snapshot.pods_on(row) if snapshot.pods.key(pod) == key]
-    return InvolvedObject("v1", "Pod", name, namespace, snapshot.pods.uids[found[0]] if found else "")
+    pods = () if row is None else snapshot.pods_on(row)
+    uid = next((snapshot.pods.uids[pod] for pod in pods if snapshot.pods.key(pod) == key), "")
+    return InvolvedObject("v1", "Pod", name, namespace, uid)
 
 
 def _describe_failure(node: facts.Node, group: str, failure: DrainFailure, is_empty: bool) -> str:

@@ -27,6 +27,7 @@ from windlass.engine.model.scale_up_status import ScaleUpResult
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.quarantine import Faults
+from windlass.explain.decision_view import DecisionView
 from windlass.klog import ErrorPlace
 from windlass.kube import client
 from windlass.kube.events import EventOccurrence, EventRecorder, InvolvedObject
@@ -208,8 +209,8 @@ class Reporter:
         )
         self._observe_loop_durations()
         if self._snapshots is not None and self._snapshots.is_wanted:
-            found = debugging_snapshot.build_failure_snapshot(str(error), self._loop_began_s, self._clock.now_s())
-            self._snapshots.offer(debugging_snapshot.encode_snapshot(found))
+            document = debugging_snapshot.build_failure_snapshot(str(error), self._loop_began_s, self._clock.now_s())
+            self._snapshots.offer(debugging_snapshot.encode_snapshot(document))
 
     def before_acting(
         self,
@@ -222,18 +223,17 @@ class Reporter:
 
         Must be called before anything is awaited: the snapshot must be unchanged since the decision.
         """
-        if isinstance(decision, loop.Decision):
-            observation = decision.evaluated
-            self._report_faults(decision.faults)
-            self._report_owned(observation)
-        else:
-            self._report_faults(decision.faults, ErrorPlace.DRAIN)
-        self._publish(observation, decision, now_s)
         try:
             if isinstance(decision, drain_loop.DrainLoopResult):
+                self._report_faults(decision.faults, ErrorPlace.DRAIN)
+                self._publish_drains(observation, decision, now_s)
                 report = self._make_drain_report(observation, decision, now_s)
             else:
-                report = self._make_loop_report(observation, decision, now_s)
+                view = DecisionView(decision)
+                self._report_faults(decision.faults)
+                self._report_owned(view.observation)
+                self._publish(view, now_s)
+                report = self._make_loop_report(view, now_s)
             events = frozenset(instead_of.emitted_events.before) if instead_of is not None else frozenset()
             self._emit(event for event in report.emitted_events.before if event not in events)
             return report
@@ -311,22 +311,21 @@ class Reporter:
     # Internals
 
     @_guarded("failed to publish the status")
-    def _publish(
-        self, observation: Observation, decision: loop.Decision | drain_loop.DrainLoopResult, now_s: float
-    ) -> None:
-        if self._published is None:
-            return
-        if isinstance(decision, drain_loop.DrainLoopResult):
-            self._published.on_advance(observation, decision, now_s)
-        else:
-            self._published.on_decision(observation, decision, now_s)
+    def _publish(self, view: DecisionView, now_s: float) -> None:
+        if self._published is not None:
+            self._published.on_decision(view, now_s)
+
+    @_guarded("failed to publish the status")
+    def _publish_drains(self, observation: Observation, advanced: drain_loop.DrainLoopResult, now_s: float) -> None:
+        if self._published is not None:
+            self._published.on_advance(observation, advanced, now_s)
 
     @_guarded("failed to report evaluation faults")
     def _report_faults(self, faults: Faults, place: ErrorPlace = ErrorPlace.DECISION) -> None:
         """Count and log new evaluation faults."""
-        known = self._faults.get(place, ())
+        reported = self._faults.get(place, ())
         for fault in faults:
-            if fault not in known:
+            if fault not in reported:
                 klog.report_error(place, str(fault.suspect), fault.error, fault.cause)
         self._faults[place] = faults
 
@@ -344,30 +343,25 @@ class Reporter:
             _log.info("node group size is no longer managed by another controller: group=%s", name)
         self._externally_managed = owned
 
-    def _make_loop_report(self, observation: Observation, decision: loop.Decision, now_s: float) -> DecisionReport:
+    def _make_loop_report(self, view: DecisionView, now_s: float) -> DecisionReport:
+        decision = view.decision
         if self._snapshots is not None and self._snapshots.is_wanted:
-            found = debugging_snapshot.build_snapshot(observation, decision, self._settings, self._loop_began_s, now_s)
-            self._snapshots.offer(debugging_snapshot.encode_snapshot(found))
-        for line in decision_log.summarize_decision(decision):
+            document = debugging_snapshot.build_snapshot(view, self._settings, self._loop_began_s, now_s)
+            self._snapshots.offer(debugging_snapshot.encode_snapshot(document))
+        for line in decision_log.summarize_decision(view):
             _log.log(klog.verbosity_level(0 if decision.plan else 1), "%s", line)
-        look = decision.story.scale_down.look
-        if self._skipped is not None and look is not None:
-            self._skipped = self._skipped.update(look.trials.skipped, now_s)
+        if self._skipped is not None and view.evaluation is not None:
+            self._skipped = self._skipped.update(view.evaluation.trials.skipped, now_s)
         if self._last_report is not None and decision.story is self._last_report.decision.story:
-            return replace(
-                self._last_report, decision=decision, now_s=now_s
-            )  # the same decision about an equal observation
+            # the same decision about an equal observation
+            return replace(self._last_report, decision=decision, now_s=now_s, view=view.freeze())
         latencies = list[counter_values.RemovalLatency]()
         if self._tracks_latency:
-            self._unneeded, latencies = counter_values.track_removals(
-                self._unneeded, observation, decision, self._settings, now_s
-            )
-        report = decision_events.report_decision(
-            observation, decision, self._settings, self._writer.reference, latencies, now_s
-        )
+            self._unneeded, latencies = counter_values.track_removals(self._unneeded, view, self._settings, now_s)
+        report = decision_events.report_decision(view, self._settings, self._writer.reference, latencies, now_s)
         if not self.keeps_gauges:
             return report
-        gauges = gauge_values.decision_gauges(observation, decision, self._settings, now_s)
+        gauges = gauge_values.decision_gauges(view, self._settings, now_s)
         if self._skipped is not None:
             gauges = {**gauges, **gauge_values.skipped_node_gauges(self._skipped)}
         return replace(report, gauges=gauges)
@@ -382,8 +376,8 @@ class Reporter:
     def _report(self, report: DecisionReport, result: PlanResult) -> None:
         self._report_result(report, result)
         self.metrics.set_gauges(report.gauges)
-        if isinstance(report.decision, loop.Decision):
-            self._report_loop_result(report, report.decision, result)
+        if report.view is not None:
+            self._report_loop_result(report, report.view, result)
         else:
             self.metrics.increment(report.counts)
         self._drains = report.decision.memory.durable.drains
@@ -395,17 +389,14 @@ class Reporter:
             counter_values.count_outcome(result, report.objects, report.plan_context.drains, removals)
         )
 
-    def _report_loop_result(self, report: DecisionReport, decision: loop.Decision, result: PlanResult) -> None:
+    def _report_loop_result(self, report: DecisionReport, view: DecisionView, result: PlanResult) -> None:
         self._emit((*report.emitted_events.after, *decision_events.raised_group_events(report.emitted_events, result)))
-        if self._last_report is None or decision.story is not self._last_report.decision.story:
-            self._count_decision(report, decision)  # a cached decision was counted when it was made
+        if self._last_report is None or view.record is not self._last_report.decision.story:
+            self._count_decision(report, view.decision)  # a cached decision was counted when it was made
         self._last_report = report
-        self._record_activity(decision.story, report.now_s)
-        before = self._status
-        described = cluster_status.build_cluster_status(
-            report.groups, report.group_of, decision, result, before, report.now_s
-        )
-        self._status = replace(described, held=report.held)
+        self._record_activity(view.record, report.now_s)
+        status = cluster_status.build_cluster_status(view, result, self._status, report.now_s)
+        self._status = replace(status, held=report.held)
         if self._keeps_status:
             self._writer.put(self._status)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from windlass.engine.drain_loop import DrainLoopResult
-from windlass.engine.loop import Decision
 from windlass.engine.model.drains import ENDED_PHASES
 from windlass.engine.observation import Observation
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import status_builder, status_model
 from windlass.observability.decision_log import DecisionLog
 from windlass.observability.status_model import (
@@ -103,7 +103,8 @@ class StatusPublisher:
         self._row: deque[tuple[int, bytes]] = deque(maxlen=_MAX_CHANGES)
         self._status: PublishedStatus | None = None
         self._whole: bytes | None = None
-        self._decision: Decision | None = None
+        self._view: DecisionView | None = None
+        """View of the last decision."""
         self._phases: dict[str, str] = {}
 
     # Called by the loop
@@ -112,15 +113,15 @@ class StatusPublisher:
     def is_watched(self) -> bool:
         return bool(self._watchers)
 
-    def on_decision(self, observation: Observation, decision: Decision, now_s: float) -> None:
+    def on_decision(self, view: DecisionView, now_s: float) -> None:
         """Publish a decision. Must be called while the snapshot is unchanged since the decision."""
-        self._chronicle.add_decision(decision)
-        self._decision = decision
-        figures = status_builder.measure_cluster(observation, now_s)
+        self._chronicle.add_decision(view)
+        self._view = view
+        figures = status_builder.measure_cluster(view.observation, now_s)
         self._history.note(figures)
-        self._phases = {name: phase for name, phase in self._phases.items() if name in decision.memory.durable.drains}
+        self._phases = {name: phase for name, phase in self._phases.items() if name in view.drains}
         if self.is_watched and self._is_time():
-            self._put(status_builder.build_status(observation, decision, figures, self.setting, self._phases))
+            self._put(status_builder.build_status(view, figures, self.setting, self._phases))
         elif not self.is_watched:
             self._forget()
 
@@ -128,18 +129,15 @@ class StatusPublisher:
         """Publish a drain step."""
         self._chronicle.add_drains(advanced)
         self._phases = {drain.node: str(drain.phase) for drain in advanced.story if drain.phase not in ENDED_PHASES}
-        before, decision = self._status, self._decision
-        if self.is_watched and before is not None and decision is not None and self._is_time():
+        before, view = self._status, self._view
+        if self.is_watched and before is not None and view is not None and self._is_time():
             durable = advanced.memory.durable
-            self._put(status_builder.update_drains(before, observation, decision, durable, self._phases, now_s))
+            self._put(status_builder.update_drains(before, observation, view, durable, self._phases, now_s))
 
-    def refresh(self, observation: Observation, decision: Decision, now_s: float) -> None:
-        """Publish between two loops for a new watcher: `decision` is what the next loop would decide."""
-        self._put(
-            status_builder.build_status(
-                observation, decision, status_builder.measure_cluster(observation, now_s), self.setting, self._phases
-            )
-        )
+    def refresh(self, view: DecisionView, now_s: float) -> None:
+        """Publish between two loops for a new watcher: the view is of what the next loop would decide."""
+        figures = status_builder.measure_cluster(view.observation, now_s)
+        self._put(status_builder.build_status(view, figures, self.setting, self._phases))
 
     def end(self) -> None:
         """Publish the end."""

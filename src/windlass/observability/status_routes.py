@@ -21,6 +21,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.explain import explain_context, queries
+from windlass.explain.decision_view import DecisionView
 from windlass.explain.nodes import NodeExplanation
 from windlass.explain.pods import PodExplanation
 from windlass.explain.queries import ExplainQuery, SubjectKind
@@ -160,8 +161,7 @@ async def refresh_status(published: StatusPublisher, asked: ExplainSource) -> No
 def _decide_now(
     published: StatusPublisher, observation: Observation, memory: LoopMemory, settings: Settings, now_s: float
 ) -> None:
-    decision = decide(observation, memory, settings, now_s)
-    published.refresh(decision.evaluated, decision, now_s)
+    published.refresh(DecisionView(decide(observation, memory, settings, now_s)), now_s)
 
 
 def _make_status_handler(published: StatusPublisher, asked: ExplainSource) -> Handler:

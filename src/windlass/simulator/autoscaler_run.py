@@ -15,6 +15,7 @@ from windlass.autoscaler import app
 from windlass.autoscaler.autoscaler import DecisionRunner, run_inline
 from windlass.autoscaler.options import flags
 from windlass.engine.loop import Decision
+from windlass.explain.decision_view import DecisionView
 from windlass.kube import transport
 from windlass.observability.decision_log import DecisionLog, LogEntry
 from windlass.observability.status_publisher import StatusPublisher
@@ -133,6 +134,6 @@ def run_scenario(
     simulation = Simulation(scenario, trace)
     watch(simulation)
     chronicle = DecisionLog(simulation.clock.monotonic_s)
-    result = simulation.run(lambda story: with_(story, chronicle.add_decision))
+    result = simulation.run(lambda story: with_(story, lambda decision: chronicle.add_decision(DecisionView(decision))))
     fixed = 0 if trace is None else trace.machine_count
     return ScenarioRun(label, scenario, result, tuple(chronicle.entries), fixed)

@@ -18,6 +18,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.explain import explain_context
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import status_builder
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.simulator import autoscaler_run
@@ -74,8 +75,7 @@ class ObservedSimulation:
         """Keep the last observation for queries, and publish the end."""
         if self._autoscaler is not None and self._autoscaler.decision is not None:
             last: DecisionInputs = await self._autoscaler.query(lambda *moment: moment)
-            decision = decide(*last)
-            self.published.refresh(decision.evaluated, decision, last[3])
+            self.published.refresh(DecisionView(decide(*last)), last[3])
             self.published.end()
             self._last = last
         self._loop = None

@@ -24,6 +24,7 @@ from windlass.engine.model.plan import PlanResult
 from windlass.engine.model.scale_up_status import ScaleUpResult
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
+from windlass.explain.decision_view import DecisionView
 from windlass.kube.events import InvolvedObject
 from windlass.observability import cluster_status, object_events
 
@@ -94,6 +95,6 @@ def test_the_status_says_that_it_waits() -> None:
     observation = observe([group("g")], [], [pending("p")])
     decision = decide_once(observation, off(Settings()))
     autoscaler_status = cluster_status.build_cluster_status(
-        observation.groups, {}, decision, PlanResult(), cluster_status.initial_status(NOW_S), NOW_S
+        DecisionView(decision), PlanResult(), cluster_status.initial_status(NOW_S), NOW_S
     )
     assert (autoscaler_status.cluster, autoscaler_status.message) == (None, "Cluster has no nodes.")

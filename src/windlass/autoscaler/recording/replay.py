@@ -23,6 +23,7 @@ from windlass.engine.model.plan import Plan
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import EvictionState, Observation
 from windlass.explain import cluster, explain_context
+from windlass.explain.decision_view import DecisionView
 from windlass.observability import status_builder
 from windlass.observability.status_model import PublishedStatus
 from windlass.observability.status_publisher import StatusPublisher
@@ -358,9 +359,10 @@ def read_published_status(path: Path, at_s: float = float("inf")) -> PublishedSt
         now_s = turn.step.now_s
         match turn.done:
             case Decision() as decision:
-                published.on_decision(decision.evaluated, decision, now_s)
+                view = DecisionView(decision)
+                published.on_decision(view, now_s)
                 if turn.step.number == number:
-                    published.refresh(decision.evaluated, decision, now_s)
+                    published.refresh(view, now_s)
                     published.end()
                     break
             case DrainLoopResult() as advanced:
