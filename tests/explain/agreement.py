@@ -10,7 +10,7 @@ from tests.engine.loop import builders
 from windlass.engine.model import plan, scale_up_status
 from windlass.engine.scale_up import options
 from windlass.explain import cluster, explain_context, nodes, pods
-from windlass.explain.nodes import NodeState
+from windlass.explain.decision_view import RemovalState
 from windlass.explain.pods import PodExplanation, PodState
 from windlass.explain.verdicts import GroupVerdict
 
@@ -139,27 +139,27 @@ def _check_node(at: explain_context.ExplainContext, node_explanation: nodes.Node
     story, since = at.decision.story.scale_down, at.decision.memory.durable.scale_down.since
     going = {instruction.node for instruction in at.decision.plan if isinstance(instruction, plan.Drain)}
     leaving = node_explanation.name in at.memory.durable.drains
-    if (node_explanation.state is NodeState.LEAVING) != leaving:
+    if (node_explanation.state is RemovalState.LEAVING) != leaving:
         yield f"on its way out: {leaving}"
-    if (node_explanation.state is NodeState.GOING) != (node_explanation.name in going):
+    if (node_explanation.state is RemovalState.GOING) != (node_explanation.name in going):
         yield f"going: {node_explanation.name in going}"
     if leaving or node_explanation.name in going or at.decision.story.repairs.stop is not None:
         return
     kept = {unremovable.node_name: unremovable for unremovable in story.look.kept} if story.look else {}
     removable = {removal.node_name for removal in story.look.trials.removals} if story.look else set()
-    if (node_explanation.state is NodeState.NEEDED) != (node_explanation.name in kept):
+    if (node_explanation.state is RemovalState.NEEDED) != (node_explanation.name in kept):
         yield f"kept: {kept.get(node_explanation.name)}"
     if node_explanation.name in kept and node_explanation.reason != kept[node_explanation.name].reason:
         yield f"kept for {kept[node_explanation.name].reason}, told is {node_explanation.reason}"
-    if (node_explanation.state is NodeState.UNNEEDED) != (node_explanation.name in removable):
+    if (node_explanation.state is RemovalState.UNNEEDED) != (node_explanation.name in removable):
         yield f"removable: {node_explanation.name in removable}"
-    if node_explanation.state is NodeState.UNNEEDED and node_explanation.since_s != since[node_explanation.name]:
+    if node_explanation.state is RemovalState.UNNEEDED and node_explanation.since_s != since[node_explanation.name]:
         yield f"unneeded since {since[node_explanation.name]}, told is {node_explanation.since_s}"
     late = (
         {unremovable_node.node_name: unremovable_node for unremovable_node in story.choice.kept} if story.choice else {}
     )
     if (
-        node_explanation.state is NodeState.UNNEEDED
+        node_explanation.state is RemovalState.UNNEEDED
         and node_explanation.name in late
         and node_explanation.reason != late[node_explanation.name].reason
     ):

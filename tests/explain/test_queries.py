@@ -14,8 +14,8 @@ from windlass.engine.model import durable_memory, facts, node_groups
 from windlass.engine.model.cluster_health import HealthMemory, ScaleRequests, ScaleUpRequest
 from windlass.engine.model.settings import Settings
 from windlass.explain import explain_context, groups, nodes, pods, queries, render_cluster, render_pods
+from windlass.explain.decision_view import RemovalState
 from windlass.explain.groups import TemplateSource
-from windlass.explain.nodes import NodeState
 from windlass.explain.pods import PodState
 from windlass.explain.queries import ExplainQuery, SubjectKind
 
@@ -131,7 +131,7 @@ def test_a_node_whose_pod_finds_no_place_names_the_pod_and_why() -> None:
         builders.observe([builders.group("a", members)], members, on), loop_memory.LoopMemory(), Settings(), NOW_S
     )
     account = nodes.explain_node(at, "a-0")
-    assert (account.state, account.reason) == (NodeState.NEEDED, "NoPlaceToMovePods")
+    assert (account.state, account.reason) == (RemovalState.NEEDED, "NoPlaceToMovePods")
     assert account.homeless is not None
     assert account.homeless.reasons == (("Insufficient cpu", 1),)
     assert "default/p finds no place on the 1 other node:" in list(render_cluster.render_node(account))
@@ -142,9 +142,9 @@ def test_a_node_of_no_group_and_a_node_of_a_group_at_its_minimum_are_told_so() -
     alone = builders.node("alone")
     observation = builders.observe([builders.group("a", members, min_size=1)], [*members, alone])
     at = explain_context.evaluate(observation, loop_memory.LoopMemory(), Settings(), NOW_S)
-    assert nodes.explain_node(at, "alone").state is NodeState.NOT_AUTOSCALED
+    assert nodes.explain_node(at, "alone").state is RemovalState.NOT_AUTOSCALED
     kept = nodes.explain_node(at, "a-0")
-    assert kept.state is NodeState.NO_CANDIDATE
+    assert kept.state is RemovalState.NO_CANDIDATE
     assert "belongs to a group of 1, which keeps at least 1" in kept.why
 
 
@@ -154,7 +154,7 @@ def test_an_unneeded_node_tells_since_when_and_until_when() -> None:
     first = explain_context.evaluate(observation, loop_memory.LoopMemory(), Settings(), NOW_S)
     at = explain_context.evaluate(observation, first.decision.memory, Settings(), NOW_S + 60)
     account = nodes.explain_node(at, "a-1")
-    assert (account.state, account.since_s, account.until_s) == (NodeState.UNNEEDED, NOW_S, NOW_S + 600)
+    assert (account.state, account.since_s, account.until_s) == (RemovalState.UNNEEDED, NOW_S, NOW_S + 600)
     assert account.reason == "NotUnneededLongEnough"
 
 

@@ -30,7 +30,8 @@ from windlass.explain import (
     render_pods,
     verdicts,
 )
-from windlass.explain.nodes import NodeExplanation, NodeState, PodDisposition
+from windlass.explain.decision_view import RemovalState
+from windlass.explain.nodes import NodeExplanation, PodDisposition
 from windlass.explain.pods import PodExplanation, PodState
 from windlass.explain.remedies import RemedyKind
 from windlass.explain.verdicts import GroupVerdict
@@ -281,13 +282,13 @@ def test_nodes_are_said_to_stand_where_the_decision_leaves_them(world: World, ch
     going = builders.drained(at.decision)
     kept = builders.reasons(at.decision)
     for account in node_accounts(at):
-        assert (account.state is NodeState.GOING) == (account.name in going)
-        if account.state is NodeState.UNNEEDED:
+        assert (account.state is RemovalState.GOING) == (account.name in going)
+        if account.state is RemovalState.UNNEEDED:
             assert account.since_s == since[account.name]
-        if account.state is NodeState.NEEDED:
+        if account.state is RemovalState.NEEDED:
             assert account.reason == kept[account.name]
         if account.name in since and at.decision.story.repairs.stop is None:
-            assert account.state in (NodeState.UNNEEDED, NodeState.GOING)
+            assert account.state in (RemovalState.UNNEEDED, RemovalState.GOING)
         event(account.state.value)
 
 
@@ -296,7 +297,7 @@ def test_nodes_are_said_to_stand_where_the_decision_leaves_them(world: World, ch
 def test_each_pod_of_a_node_that_can_go_has_a_destination_that_takes_it(world: World, chosen: Settings) -> None:
     at = take(world, chosen)
     for account in node_accounts(at):
-        if account.state not in (NodeState.UNNEEDED, NodeState.GOING):
+        if account.state not in (RemovalState.UNNEEDED, RemovalState.GOING):
             continue
         for pod_on_removal in account.pods:
             if pod_on_removal.fate is PodDisposition.MOVES:
@@ -357,6 +358,6 @@ def test_the_cluster_counts_every_node_and_every_pod_once(world: World, chosen: 
     assert sum(pending_pods.count for pending_pods in cluster_explanation.waiting) == cluster_explanation.pending
     assert cluster_explanation.running + cluster_explanation.pending == len(world.pods)
     states = [nodes.explain_node(at, node.name).state for node in world.nodes]
-    for state in (NodeState.UNNEEDED, NodeState.GOING, NodeState.NEEDED, NodeState.NOT_AUTOSCALED):
+    for state in (RemovalState.UNNEEDED, RemovalState.GOING, RemovalState.NEEDED, RemovalState.NOT_AUTOSCALED):
         assert cluster_explanation.node_states.get(state, 0) == states.count(state)
     assert len(cluster_explanation.steps) == len(at.decision.plan)

@@ -4,6 +4,7 @@ The decision and its contexts come from the loop's own steps; nothing of the loo
 """
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.quarantine import Fault, FaultSubject, find_nodes_with_excluded_pods
 from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.explain.decision_view import DecisionView
+from windlass.formatting import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class PastChoice:
     choice: ChoiceExplanation
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExplainContext:
     """Observation, memory, settings and decision of one time. None of them is changed."""
 
@@ -77,6 +80,10 @@ class ExplainContext:
     decision: Decision
     past: Mapping[str, PastChoice] = field(default_factory=dict)
     """The last executed choice by group, where it was recorded."""
+
+    @functools.cached_property
+    def view(self) -> DecisionView:
+        return DecisionView(self.decision)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -172,7 +179,7 @@ def describe_opinion(opinion: BestOptionsResponse) -> str:
             groups = _list_groups(opinion.unknown_groups)
             return f"the grpc expander named {groups} and none of the options; {_NEXT_EXPANDER}"
         case ResponseEffect.NONE_WANTED:
-            return f"the grpc expander wants none of {_count_items(len(opinion.about), 'option')}: nothing grows"
+            return f"the grpc expander wants none of {format_count(len(opinion.about), 'option')}: nothing grows"
         case ResponseEffect.FOLLOWED:
             chosen = dict.fromkeys(group for group in opinion.groups if group not in opinion.unknown_groups)
             more = f"; {_list_groups(opinion.unknown_groups)} is no option" if opinion.unknown_groups else ""
@@ -182,10 +189,6 @@ def describe_opinion(opinion: BestOptionsResponse) -> str:
 def _list_groups(groups: tuple[str, ...]) -> str:
     more = len(groups) - _MAX_GROUPS
     return ", ".join(group or '""' for group in groups[:_MAX_GROUPS]) + (f" and {more} more" if more > 0 else "")
-
-
-def _count_items(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def describe_fault(fault: Fault) -> str:

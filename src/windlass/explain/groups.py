@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.engine.cluster_state import remediation
-from windlass.engine.model import facts, node_groups, plan
-from windlass.engine.model.cluster_health import NO_NODES
+from windlass.engine.model import facts, node_groups
+from windlass.engine.model.cluster_health import Backoff
 from windlass.engine.quarantine import Fault
 from windlass.engine.scale_up import node_templates
 from windlass.explain import explain_context
@@ -104,12 +104,10 @@ class GroupExplanation:
 
 
 def explain_group(at: explain_context.ExplainContext, id: str) -> GroupExplanation:
-    """The group of this id, which exists."""
-    group = next(node_group for node_group in at.observation.groups if node_group.id == id)
-    group_health = at.decision.story.health.groups[id]
-    readiness = group_health.readiness or NO_NODES
-    durable = at.decision.memory.durable
-    own = at.observation.group_of_nodes()
+    """Explain the group of this id, which exists."""
+    view = at.view.groups[id]
+    group, group_health, readiness = view.group, view.health, view.readiness
+    assert group_health is not None, "the health of every group is assessed"
     activity = at.memory.durable.activities.get(id)
     return GroupExplanation(
         id,
@@ -122,28 +120,24 @@ def explain_group(at: explain_context.ExplainContext, id: str) -> GroupExplanati
         len(readiness.not_started),
         len(readiness.unregistered) + len(readiness.long_unregistered),
         len(readiness.long_unregistered),
-        sum(1 for begun in at.memory.durable.drains.values() if begun.group == id),
+        sum(1 for drain in at.memory.durable.drains.values() if drain.group == id),
         group_health.verdict.is_healthy,
         group_health.verdict.lacking,
-        tuple(name for name in durable.scale_down.since if name in own and own[name].id == id),
-        tuple(dict.fromkeys(instance.error.said for instance in group.instances if instance.error is not None)),
+        view.unneeded,
+        view.errors,
         group.is_rolling_out,
         group.options.zero_or_max,
         group.price_per_hour,
-        _explain_backoff(at, id),
+        _explain_backoff(group_health.backoff),
         _explain_upcoming(at, id),
         group_health.wrong_size.since_s if group_health.wrong_size else None,
         activity.added_s if activity else None,
         activity.deleted_s if activity else None,
         activity.failed_s if activity else None,
-        find_growth(at).get(id),
-        tuple(
-            instruction.node
-            for instruction in at.decision.plan
-            if isinstance(instruction, plan.Drain) and instruction.group == id
-        ),
+        view.new_size,
+        view.deletions,
         explain_template(at, group),
-        group.replicas_owner.message if group.replicas_owner is not None else "",
+        view.replicas_owner,
         remediation.is_owned_elsewhere(group, at.settings.deviations),
     )
 
@@ -158,14 +152,7 @@ def explain_unevaluated_group(at: explain_context.ExplainContext, fault: Fault) 
     )  # fmt: skip
 
 
-def find_growth(at: explain_context.ExplainContext, rounds: int | None = None) -> dict[str, int]:
-    """What groups are raised to, by group: in so many rounds of the scale-up, or in all."""
-    proposals = at.decision.story.scale_ups[:rounds]
-    return {increase.group.id: increase.new_size for proposal in proposals for increase in proposal.increases}
-
-
-def _explain_backoff(at: explain_context.ExplainContext, id: str) -> BackoffExplanation | None:
-    backoff = at.decision.story.health.groups[id].backoff
+def _explain_backoff(backoff: Backoff | None) -> BackoffExplanation | None:
     if backoff is None:
         return None
     return BackoffExplanation(
@@ -209,8 +196,8 @@ _TEMPLATE_LABELS = (facts.HOSTNAME, node_templates.TEMPLATE_LABEL, *(old for _, 
 
 
 def _find_source(at: explain_context.ExplainContext, group: node_groups.NodeGroup) -> tuple[TemplateSource, str]:
-    own = at.observation.group_of_nodes()
-    members = [node for node in at.decision.story.nodes if node.name in own and own[node.name].id == group.id]
+    group_of = at.view.group_of
+    members = [node for node in at.decision.story.nodes if node.name in group_of and group_of[node.name].id == group.id]
     good = next((node.name for node in members if node_templates.is_good_example(node, at.now_s)), None)
     if good is not None:
         return TemplateSource.NODE, good

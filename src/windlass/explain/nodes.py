@@ -9,7 +9,7 @@ from windlass.engine import taints
 from windlass.engine.cluster_state import readiness, remediation
 from windlass.engine.drain_loop import advance
 from windlass.engine.drainability import context, pdb_rules, rules
-from windlass.engine.model import arrays, facts, node_groups, plan, well_known
+from windlass.engine.model import arrays, facts, node_groups, well_known
 from windlass.engine.model.decision_record import ScaleDownResult
 from windlass.engine.model.drainability import DrainabilityStatus, DrainAction
 from windlass.engine.model.drains import DrainStatus
@@ -19,25 +19,7 @@ from windlass.engine.model.settings import for_group
 from windlass.engine.predicates import registry
 from windlass.engine.scale_down import cooldown, unneeded
 from windlass.explain import explain_context
-
-
-class NodeState(enum.StrEnum):
-    """The state of a node in scale-down."""
-
-    NOT_AUTOSCALED = "NotAutoscaled"
-    """It belongs to no group."""
-    LEAVING = "Leaving"
-    """It is on its way out: `drain`."""
-    GOING = "GoingNow"
-    """The next loop begins to remove it."""
-    UNNEEDED = "Unneeded"
-    """It has no pods to move, or they fit elsewhere; `reason` or `waits_for` says what delays its removal."""
-    NEEDED = "Needed"
-    """It cannot be removed: `reason`."""
-    NO_CANDIDATE = "NoCandidate"
-    """It is not a scale-down candidate: `why`."""
-    NOT_TRIED = "NotTriedYet"
-    """Enough others were found to be unneeded before it."""
+from windlass.explain.decision_view import RemovalState
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +100,11 @@ def find_pauses(at: explain_context.ExplainContext) -> Iterator[tuple[str, float
 
 
 def _measure_usage(at: explain_context.ExplainContext, name: str) -> NodeUsage | None:
-    taken = at.decision.story.scale_down.look
-    used = taken.eligibility.utilization_of(name) if taken else None
-    if taken is None or used is None:
+    evaluation = at.view.evaluation
+    used = evaluation.eligibility.utilization_of(name) if evaluation else None
+    if evaluation is None or used is None:
         return None
-    threshold = float(taken.eligibility.limits[list(taken.eligibility.names).index(name)])
+    threshold = float(evaluation.eligibility.limits[list(evaluation.eligibility.names).index(name)])
     return NodeUsage(used.cpu, used.memory, used.gpu, used.resource, used.utilization, threshold)
 
 
@@ -205,7 +187,7 @@ class NodeExplanation:
 
     name: str
     at_s: float
-    state: NodeState
+    state: RemovalState
     is_ready: bool
     created_s: float
     group: str = ""
@@ -235,15 +217,15 @@ class NodeExplanation:
 def explain_node(at: explain_context.ExplainContext, name: str) -> NodeExplanation:
     """The node of this name, which exists."""
     row = at.snapshot.nodes.rows[name]
-    node, group = at.snapshot.nodes.facts[row], at.observation.group_of_nodes().get(name)
+    node, group = at.snapshot.nodes.facts[row], at.view.group_of.get(name)
     if why := explain_context.find_fault_of_node(at, name):
-        kept = NodeExplanation(name, at.now_s, NodeState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {why}")
+        kept = NodeExplanation(name, at.now_s, RemovalState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {why}")
         return kept if group is None else replace(kept, group=group.id, size=group.target_size, min_size=group.min_size)
     passing = taints.make_transient_taints(at.settings.templates, at.settings.deviations.readiness_taints)
     explanation = NodeExplanation(
         name,
         at.now_s,
-        NodeState.NOT_AUTOSCALED,
+        RemovalState.NOT_AUTOSCALED,
         readiness.assess_node(passing.judge_starting(node)).is_ready,
         node.created_s,
         why="belongs to no group",
@@ -273,44 +255,38 @@ def explain_node(at: explain_context.ExplainContext, name: str) -> NodeExplanati
 def _explain_state(
     at: explain_context.ExplainContext, explanation: NodeExplanation, node: facts.Node, group: node_groups.NodeGroup
 ) -> NodeExplanation:
-    story = at.decision.story
-    if node.name in at.memory.durable.drains:
-        begun = at.memory.durable.drains[node.name]
-        stages = {
-            drain_status.node: drain_status
-            for drain_status in advance(at.observation, at.memory, at.settings, at.now_s).story
-        }
-        drain = explain_drain(begun, stages.get(node.name))
-        return replace(
-            explanation, state=NodeState.LEAVING, drain=drain, since_s=begun.since_s, why="is on its way out"
-        )
-    if any(isinstance(instruction, plan.Drain) and instruction.node == node.name for instruction in at.decision.plan):
-        since_s = at.decision.memory.durable.scale_down.since.get(node.name)
-        return replace(
-            explanation, state=NodeState.GOING, since_s=since_s, why="may go, and the next loop begins with it"
-        )
-    if story.repairs.stop is not None:
-        return _explain_exclusion(explanation, f"is not looked at: {story.repairs.stop}")
-    look_taken = story.scale_down.look
-    if look_taken is None:
+    name, view = node.name, at.view
+    match view.removal_state(name):
+        case RemovalState.LEAVING:
+            drain = view.drains[name]
+            statuses = {
+                status.node: status for status in advance(at.observation, at.memory, at.settings, at.now_s).story
+            }
+            return replace(
+                explanation, state=RemovalState.LEAVING, drain=explain_drain(drain, statuses.get(name)),
+                since_s=drain.since_s, why="is on its way out",
+            )  # fmt: skip
+        case RemovalState.GOING:
+            since_s = at.decision.memory.durable.scale_down.since.get(name)
+            return replace(
+                explanation, state=RemovalState.GOING, since_s=since_s, why="may go, and the next loop begins with it"
+            )
+        case RemovalState.NEEDED:
+            return _explain_needed(at, explanation, view.unremovable[name])
+        case RemovalState.UNNEEDED:
+            return _explain_unneeded(at, explanation, node, group, view.removals[name])
+        case RemovalState.NOT_TRIED:
+            why = "is not tried yet: enough others were found before it"
+            return replace(explanation, state=RemovalState.NOT_TRIED, why=why)
+    if view.stop:
+        return _explain_exclusion(explanation, f"is not looked at: {view.stop}")
+    if view.evaluation is None:
         return _explain_exclusion(explanation, "is not looked at: scale-down is disabled (--scale-down-enabled=false)")
-    kept = {unremovable.node_name: unremovable for unremovable in look_taken.kept}.get(node.name)
-    if kept is not None:
-        return _explain_needed(at, explanation, kept)
-    removal = next(
-        (node_removal for node_removal in look_taken.trials.removals if node_removal.node_name == node.name), None
-    )
-    if removal is not None:
-        return _explain_unneeded(at, explanation, node, group, removal)
-    if node.name in look_taken.trials.skipped:
-        return replace(
-            explanation, state=NodeState.NOT_TRIED, why="is not tried yet: enough others were found before it"
-        )
     return _explain_exclusion(explanation, *_find_exclusion(at, node, group))
 
 
 def _explain_exclusion(explanation: NodeExplanation, why: str, until_s: float | None = None) -> NodeExplanation:
-    return replace(explanation, state=NodeState.NO_CANDIDATE, why=why, until_s=until_s)
+    return replace(explanation, state=RemovalState.NO_CANDIDATE, why=why, until_s=until_s)
 
 
 def _explain_needed(
@@ -318,7 +294,7 @@ def _explain_needed(
 ) -> NodeExplanation:
     explanation = replace(
         explanation,
-        state=NodeState.NEEDED,
+        state=RemovalState.NEEDED,
         reason=str(kept.reason),
         why=_describe_unremovable(kept),
         found=kept.found,
@@ -345,15 +321,10 @@ def _explain_unneeded(
 ) -> NodeExplanation:
     """It could go. What is it still here for?"""
     since_s = at.decision.memory.durable.scale_down.since[node.name]
-    explanation = replace(explanation, state=NodeState.UNNEEDED, since_s=since_s)
-    story = at.decision.story.scale_down
+    explanation = replace(explanation, state=RemovalState.UNNEEDED, since_s=since_s)
     wait_s = unneeded.find_unneeded_time_s(node, for_group(at.settings, group.options))
     long_enough_s = since_s + wait_s
-    kept = (
-        next((unremovable for unremovable in story.choice.kept if unremovable.node_name == node.name), None)
-        if story.choice
-        else None
-    )
+    kept = at.view.postponed.get(node.name)
     if kept is not None:
         too_early = kept.reason in (
             UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH,
@@ -363,7 +334,7 @@ def _explain_unneeded(
             explanation, reason=str(kept.reason), why=_describe_unremovable(kept), found=kept.found, limit=kept.limit,
             until_s=long_enough_s if too_early else None,
         )  # fmt: skip
-    if story.result is ScaleDownResult.IN_COOLDOWN:
+    if at.view.record.scale_down.result is ScaleDownResult.IN_COOLDOWN:
         causes = list(find_pauses(at))
         until_s = max((ends_s for _, ends_s in causes), default=None)
         why = "waits: nothing is removed " + (" and ".join(why for why, _ in causes) or "while pods are coming")

@@ -9,7 +9,7 @@ from windlass.engine.model import arrays, facts, scale_up_status, well_known
 from windlass.engine.model.provisioning import consumed_request
 from windlass.engine.observation import DecisionPart
 from windlass.engine.scale_up import pod_list
-from windlass.explain import explain_context, groups, verdicts
+from windlass.explain import explain_context, verdicts
 from windlass.explain.explain_context import ChoiceExplanation
 from windlass.explain.verdicts import GroupVerdict
 
@@ -121,21 +121,21 @@ def explain_pod(at: explain_context.ExplainContext, row: int) -> PodExplanation:
         pod.node_name,
     )
     if row not in at.snapshot.pending():
-        group = at.observation.group_of_nodes().get(pod.node_name)
+        group = at.view.group_of.get(pod.node_name)
         return replace(explanation, group=group.id if group else "", why=explain_context.find_fault_of_pod(at, row))
     if why := explain_context.find_fault_of_pod(at, row):
         return replace(explanation, state=PodState.UNEVALUATED, why=why)
     with at.scale_up() as context:
         standings = PodStateResolver(at, context)
         judged, standing = verdicts.find_verdicts(at, context, row), standings.find(row, pod)
-    number = find_round(at, row)
+    number = at.view.helping_round(row)
     if standing is None:
         with at.scale_up_round() as context:
-            judged = verdicts.find_verdicts(at, context, row, groups.find_growth(at))
+            judged = verdicts.find_verdicts(at, context, row, at.view.new_sizes)
         standing = standings.conclude(judged)
     elif standing.state is PodState.HELPED and number is not None and number > 1:
         with at.scale_up_round(number) as context:
-            judged = verdicts.find_verdicts(at, context, row, groups.find_growth(at, number - 1))
+            judged = verdicts.find_verdicts(at, context, row, at.view.new_sizes_after(number - 1))
     proposal = None if number is None else at.decision.story.scale_ups[number - 1]
     past = at.past.get(standing.group) if standing.state is PodState.UPCOMING else None
     return replace(
@@ -235,7 +235,7 @@ class PodStateResolver:
             return PodStateDetails(PodState.MAX_NODES, limit=self._at.settings.limits.max_nodes_total)
         if obstacle is scale_up_status.ScaleUpResult.IN_COOLDOWN:
             return PodStateDetails(PodState.MORE_TO_COME)
-        number = find_round(self._at, row)
+        number = self._at.view.helping_round(row)
         if number is None:
             return None
         proposal = self._at.decision.story.scale_ups[number - 1]
@@ -259,12 +259,6 @@ class PodStateResolver:
         story = self._at.decision.story
         is_their_turn = self._context.requested and not self._at.decision.memory.durable.requests.is_next
         return f"ProvisioningRequest {story.requests.picked} is served in this loop" if is_their_turn else ""
-
-
-def find_round(at: explain_context.ExplainContext, row: int) -> int | None:
-    """The round that helps the pod, counted from 1; None if none does."""
-    rounds = enumerate(at.decision.story.scale_ups, 1)
-    return next((number for number, proposal in rounds if row in proposal.helped), None)
 
 
 def _count_equivalent(at: explain_context.ExplainContext, row: int) -> int:

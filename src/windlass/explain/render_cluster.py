@@ -7,12 +7,12 @@ from windlass.engine.model import facts
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.explain import render_pods
 from windlass.explain.cluster import ClusterExplanation, PendingPods, PlanStep
+from windlass.explain.decision_view import RemovalState
 from windlass.explain.explain_context import ChoiceExplanation
 from windlass.explain.groups import GroupExplanation, TemplateExplanation, TemplateSource
 from windlass.explain.nodes import (
     DrainExplanation,
     NodeExplanation,
-    NodeState,
     NodeUsage,
     PodDisposition,
     PodOnRemoval,
@@ -23,12 +23,12 @@ from windlass.formatting import PLAIN_STYLE, TextStyle
 from windlass.kube import time_formats
 
 _TITLES = {
-    NodeState.NOT_AUTOSCALED: "It stays",
-    NodeState.NEEDED: "It stays",
-    NodeState.NO_CANDIDATE: "It stays",
-    NodeState.NOT_TRIED: "It stays for now",
-    NodeState.UNNEEDED: "It is unneeded",
-    NodeState.GOING: "It goes",
+    RemovalState.NOT_AUTOSCALED: "It stays",
+    RemovalState.NEEDED: "It stays",
+    RemovalState.NO_CANDIDATE: "It stays",
+    RemovalState.NOT_TRIED: "It stays for now",
+    RemovalState.UNNEEDED: "It is unneeded",
+    RemovalState.GOING: "It goes",
 }
 
 
@@ -60,12 +60,12 @@ def _node_headline(node: NodeExplanation) -> str:
 
 
 def _render_conclusion(node: NodeExplanation, tones: TextStyle) -> Iterator[str]:
-    tone = tones.note if node.state in (NodeState.UNNEEDED, NodeState.GOING, NodeState.LEAVING) else tones.good
+    tone = tones.note if node.state in (RemovalState.UNNEEDED, RemovalState.GOING, RemovalState.LEAVING) else tones.good
     reason = f" ({node.reason})" if node.reason else ""
-    if node.state is NodeState.UNNEEDED and node.since_s is not None:
+    if node.state is RemovalState.UNNEEDED and node.since_s is not None:
         yield tone(f"It is unneeded {formatting.format_since(node.since_s, node.at_s)}.")
         yield f"It {node.why}{reason}{_describe_until(node)}."
-    elif node.state is NodeState.LEAVING:
+    elif node.state is RemovalState.LEAVING:
         yield tone("It is on its way out.")
     else:
         yield f"{tone(_TITLES[node.state])}: {_describe_reason(node)}{reason}{_describe_until(node)}."
@@ -137,7 +137,7 @@ def _render_dispositions(node: NodeExplanation, tones: TextStyle) -> Iterator[st
     if not node.pods and not node.awaited:
         yield "It has no pods."
         return
-    heading = "Its pods, if it went:" if node.state is not NodeState.LEAVING else "Its pods:"
+    heading = "Its pods, if it went:" if node.state is not RemovalState.LEAVING else "Its pods:"
     yield tones.faint(heading)
     rows = [
         (f"  {pod_on_removal.pod}", str(pod_on_removal.fate), _describe_disposition(pod_on_removal))
@@ -400,7 +400,7 @@ _POD_STATES = {
 
 
 def _render_nodes(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[str]:
-    states = ", ".join(f"{number} {_NODE_STATES.get(state, state)}" for state, number in cluster.node_states.items())
+    states = ", ".join(f"{number} {_NODE_STATES[RemovalState(state)]}" for state, number in cluster.node_states.items())
     yield f"Nodes: {states or 'none'}."
     for why, until_s in cluster.pauses:
         yield tones.note(f"Nothing is removed {why}, {formatting.format_until(until_s, cluster.at_s)}.")
@@ -411,13 +411,13 @@ def _render_nodes(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[str
 
 
 _NODE_STATES = {
-    "NotAutoscaled": "in no group",
-    "Leaving": "leaving",
-    "GoingNow": "going now",
-    "Unneeded": "unneeded",
-    "Needed": "needed",
-    "NoCandidate": "not asked (their group is at its minimum, or they are starting)",
-    "NotTriedYet": "not tried yet",
+    RemovalState.NOT_AUTOSCALED: "in no group",
+    RemovalState.LEAVING: "leaving",
+    RemovalState.GOING: "going now",
+    RemovalState.UNNEEDED: "unneeded",
+    RemovalState.NEEDED: "needed",
+    RemovalState.NO_CANDIDATE: "not asked (their group is at its minimum, or they are starting)",
+    RemovalState.NOT_TRIED: "not tried yet",
 }
 
 

@@ -18,6 +18,7 @@ from windlass.engine.scale_up import options, orchestrator
 from windlass.engine.snapshot import topology_counts
 from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.explain import explain_context, obstacles, remedies
+from windlass.explain.decision_view import MAX_NODES_TOTAL_REACHED
 from windlass.explain.obstacles import Obstacle
 from windlass.explain.remedies import Remedy, RemedyKind
 
@@ -240,5 +241,5 @@ def _find_total_blockers(settings: Settings, group: node_groups.NodeGroup, there
     if limit <= 0 or there + wanted <= limit:
         return
     whole = group.options.zero_or_max
-    reason = str(scale_up_status.SkipReason.ATOMIC_TOO_LARGE) if whole else "max total nodes in cluster reached"
+    reason = str(scale_up_status.SkipReason.ATOMIC_TOO_LARGE) if whole else MAX_NODES_TOTAL_REACHED
     yield ScaleUpBlocker(reason, Remedy(RemedyKind.MAX_NODES_TOTAL, amount=there + wanted))
