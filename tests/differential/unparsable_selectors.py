@@ -4,12 +4,13 @@ The oracle's own generator draws what an API server admits today. This one takes
 gives some of their selectors keys that are no label keys, values that are no label values, or the wrong number of them.
 """
 
+import copy
 import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.differential import oracle
+from tests.differential import devices, oracle
 from tests.differential.oracle import Json
 
 BASES = ("nodeaffinity", "interpod", "spread", "volumes", "namespaces", "mixed")
@@ -24,10 +25,26 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 def judge(binary: Path, seed: int, cases: int, release: str) -> list[Json]:
     """Random cases with verdicts: the oracle fills in the defaults of clusters, then judges them with changes."""
-    share = max(1, cases // len(BASES))
+    share = max(1, cases // (len(BASES) + 1))
     drawn = [case for topic in BASES for case in oracle.draw(topic, seed, share, release)]
+    drawn += [_select_nodes(case) for case in devices.draw(seed, share, release)]
     changed = [_change(case, random.Random(f"{seed}/{case['name']}")) for case in oracle.judge(binary, drawn)]
     return oracle.judge(binary, changed, stored=True)
+
+
+def _select_nodes(case: Json) -> Json:
+    """The case with a node selector for what is used from all nodes.
+
+    One slice alone: of several that are wrong kube-scheduler names any, and a device it prints as a whole.
+    """
+    zone = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "Exists"}]}
+    shared = [item["spec"] for item in case["objects"] if item["kind"] == "ResourceSlice"]
+    claims = [item.get("status") or {} for item in case["objects"] if item["kind"] == "ResourceClaim"]
+    for spec in [spec for spec in shared if spec.pop("allNodes", None)][:1]:
+        spec["nodeSelector"] = {"nodeSelectorTerms": [zone]}
+    for allocation in (status["allocation"] for status in claims if status.get("allocation")):
+        allocation.setdefault("nodeSelector", {"nodeSelectorTerms": [copy.deepcopy(zone)]})
+    return case
 
 
 def _change(case: Json, rng: random.Random) -> Json:

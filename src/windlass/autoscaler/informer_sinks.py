@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from windlass import errors, klog
-from windlass.autoscaler.readers import nodes, pods, workloads
+from windlass.autoscaler.readers import dra, nodes, pods, workloads
 from windlass.engine.model import dynamic_resources, facts, node_groups
 from windlass.engine.snapshot import snapshot
 from windlass.engine.snapshot.volume_usage import StorageFact
@@ -452,4 +452,8 @@ def storage_sink(
 def device_sink(
     kept: snapshot.Snapshot, read: Callable[[Model], dynamic_resources.DeviceFact], behind: ChangeBuffer
 ) -> FactSink[Model, dynamic_resources.DeviceFact]:
-    return FactSink(_DeviceStore(kept), read, lambda metadata: metadata.key, behind)
+    def read_complaining(found: Model) -> tuple[dynamic_resources.DeviceFact, errors.InvalidObject | None]:
+        fact = read(found)
+        return fact, dra.find_complaint(fact)
+
+    return ValidatingSink(_DeviceStore(kept), read_complaining, lambda metadata: metadata.key, behind)

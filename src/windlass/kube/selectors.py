@@ -4,6 +4,7 @@ What kube-scheduler cannot parse is an `InvalidSelector`: the API server admits 
 (`Gt` with a value that is no integer), and keeps what older releases admitted (values that are no label values).
 """
 
+from collections.abc import Iterable
 from typing import Self
 
 from windlass import selectors
@@ -63,6 +64,25 @@ def parse_node_affinity(
     node_selector = _read_nodes(selector, at, invalid)
     complaints += invalid
     return node_selector
+
+
+def format_node_selector(selector: core.NodeSelector) -> str:
+    """The selector as kube-scheduler's messages show it: the generated String of Go."""
+    terms = "".join(
+        f"NodeSelectorTerm{{MatchExpressions:{_format_requirements(term.match_expressions)},"
+        f"MatchFields:{_format_requirements(term.match_fields)},}},"
+        for term in selector.node_selector_terms or ()
+    )
+    return f"&NodeSelector{{NodeSelectorTerms:[]NodeSelectorTerm{{{terms}}},}}"
+
+
+def _format_requirements(requirements: Iterable[meta.Requirement] | None) -> str:
+    shown = "".join(
+        f"NodeSelectorRequirement{{Key:{requirement.key or ''},Operator:{requirement.operator or ''},"
+        f"Values:[{' '.join(requirement.values or ())}],}},"
+        for requirement in requirements or ()
+    )
+    return f"[]NodeSelectorRequirement{{{shown}}}"
 
 
 def _read_nodes(

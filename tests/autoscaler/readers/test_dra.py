@@ -62,8 +62,6 @@ def test_a_slice() -> None:
         ({"devices": [{"name": "a", "capacity": {"m": {"value": "much"}}}]}, "spec.devices[0].capacity[m].value"),
         ({"sharedCounters": [{"name": "c", "counters": {"m": {"value": "?"}}}]},
          "spec.sharedCounters[0].counters[m].value"),
-        ({"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}},
-         "spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator"),
     ],
 )  # fmt: skip
 def test_a_slice_with_nonsense_is_set_aside_with_its_name_and_field(spec: Json, field: str) -> None:

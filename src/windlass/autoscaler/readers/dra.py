@@ -54,8 +54,15 @@ def _read_resource_slice(resource_slice: resource.ResourceSlice) -> dynamic_reso
 
 
 def _read_node_selection(found: resource.ResourceSliceSpec | resource.Device, at: str) -> dynamic_resources.NodeReach:
-    selector = selectors.parse_node_selector(found.node_selector, f"{at}.nodeSelector")
-    return dynamic_resources.NodeReach(found.node_name or "", bool(found.all_nodes), selector)
+    """As kube-scheduler decides: by the name, else by `allNodes`, else by the selector."""
+    if found.node_name or found.all_nodes:
+        return dynamic_resources.NodeReach(found.node_name or "", bool(found.all_nodes))
+    try:
+        selector = selectors.parse_node_selector(found.node_selector, f"{at}.nodeSelector")
+    except selectors.InvalidSelector as error:
+        shown = selectors.format_node_selector(found.node_selector or core.NodeSelector())
+        return dynamic_resources.NodeReach(selector_fault=f"failed to parse node selector {shown}: {error.message}")
+    return dynamic_resources.NodeReach(node_selector=selector)
 
 
 def _read_device(device: resource.Device, at: str) -> dynamic_resources.Device:
@@ -238,10 +245,16 @@ def _read_allocation(
     allocation: resource.Allocation, status: resource.ResourceClaimStatus
 ) -> dynamic_resources.ClaimAllocation:
     results = (allocation.devices.results if allocation.devices else None) or ()
+    selector, selector_fault = None, ""
+    try:
+        selector = selectors.parse_node_selector(allocation.node_selector, "status.allocation.nodeSelector")
+    except selectors.InvalidSelector as error:
+        selector_fault = error.message
     return dynamic_resources.ClaimAllocation(
         tuple(_read_result(device_result, i) for i, device_result in enumerate(results)),
-        selectors.parse_node_selector(allocation.node_selector, "status.allocation.nodeSelector"),
+        selector,
         *_read_binding(allocation, results, status),
+        selector_fault=selector_fault,
     )
 
 
@@ -288,6 +301,25 @@ def _find_conditions(result: resource.DeviceResult, status: resource.ResourceCla
     for condition in (said.conditions if said is not None else None) or ():
         conditions.setdefault(condition.type or "", condition.status or "")
     return conditions
+
+
+def find_complaint(fact: dynamic_resources.DeviceFact) -> errors.InvalidObject | None:
+    """The complaint about the first node selector that kube-scheduler cannot parse."""
+    match fact:
+        case dynamic_resources.ResourceSlice():
+            reaches = [device.reach for device in fact.devices] if fact.is_per_device else [fact.reach]
+            at, name, effect = "spec.nodeSelector", fact.name, "it allocates no devices on any node"
+            if fact.is_per_device:
+                at, effect = "spec.devices.nodeSelector", "it allocates no devices on nodes that use no device before"
+            faults = [reach.selector_fault for reach in reaches]
+        case dynamic_resources.ResourceClaim() if fact.allocation is not None:
+            at, name, effect = "status.allocation.nodeSelector", str(fact.key), "it places no pod with this claim"
+            faults = [fact.allocation.selector_fault]
+        case _:
+            return None
+    found = next(filter(None, faults), None)
+    accepted = f"a node selector that kube-scheduler can parse; while it cannot, {effect}"
+    return None if found is None else errors.InvalidObject(type(fact).__name__, name, at, found, accepted)
 
 
 def report_selector_errors(selector_errors: Iterable[SelectorError]) -> tuple[errors.InvalidObject, ...]:

@@ -188,6 +188,8 @@ def allocate(
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
 ) -> AllocationOutcome:
     """Allocate devices visible to the node for all claims; None if they do not suffice."""
+    if sight.fault:
+        return AllocationFailure(sight.fault)
     try:
         search = _Search(sight, in_use, classes, claims, release)
         allocated_claims = search.run()

@@ -197,6 +197,7 @@ class DeviceTable:
             has_failed=allocation.has_failed,
             waiting_since_s=allocation.waiting_since_s,
             reserved=reserved,
+            selector_fault=allocation.selector_fault,
         )
 
     def state(self, key: ClaimKey) -> ClaimState:

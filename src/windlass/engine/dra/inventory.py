@@ -64,6 +64,8 @@ class VisibleDevices:
 
     pools: tuple[DevicePool, ...] = ()
     candidates: tuple[CandidateDevice, ...] = ()
+    fault: str = ""
+    """kube-scheduler's error, if it cannot determine what the node sees."""
 
     @property
     def invalid(self) -> DevicePool | None:

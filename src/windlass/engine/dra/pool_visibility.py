@@ -132,6 +132,8 @@ class PoolVisibility:
     def visible_devices_of(self, number: int, own: ResourceSlices) -> inventory.VisibleDevices:
         """The same, of a node with slices of its own."""
         reached = dict(zip(self._reaches, self._views[number], strict=True))
+        if fault := self._find_fault(reached):
+            return inventory.VisibleDevices(fault=fault)
         pools_here = {resource_slice.pool_id for resource_slice in own}
         shared = [
             one
@@ -147,6 +149,28 @@ class PoolVisibility:
         for id in pools_here:
             every[id] = tuple(one for one in own if one.pool_id == id)
         return inventory.find_visible_devices((*own, *shared), every, lambda reach: reached.get(reach, True))
+
+    def _find_fault(self, reached: Mapping[NodeReach, bool]) -> str:
+        """The error of the first slice for which it is unknown whether the node can use it; "" without one.
+
+        kube-scheduler then allocates nothing on the node, from no pool. The devices of a slice are asked until the
+        node can use one of them.
+        """
+        for resource_slice in self.slices:
+            if resource_slice.counters and not self.release.sees_counters_of_own_pools_only:
+                continue
+            if not resource_slice.is_per_device and resource_slice.reach.selector_fault:
+                return _NODE_SELECTION.format(f"slice {resource_slice.name}", resource_slice.reach.selector_fault)
+            for device in resource_slice.devices if resource_slice.is_per_device else ():
+                if reached[device.reach]:
+                    break
+                if device.reach.selector_fault:
+                    about = f"device {device.name} in slice {resource_slice.name}"
+                    return _NODE_SELECTION.format(about, device.reach.selector_fault)
+        return ""
+
+
+_NODE_SELECTION = "gather pool information: failed to perform node selection for {}: {}"
 
 
 def reach_mask(nodes: NodeTable, reach: NodeReach) -> arrays.Mask:

@@ -46,6 +46,8 @@ class ClaimState:
     """Uids of the pods that use it."""
     bound_to: int = NO_NODE
     """That node, where it is bound to one."""
+    selector_fault: str = ""
+    """Allocated by the scheduler, which cannot parse from where it can be used."""
 
 
 ClaimStateLookup: TypeAlias = Callable[[ClaimKey], ClaimState]
@@ -108,11 +110,13 @@ def read_pod_claims(
             return refused
         keys.append(key)
     states = [(key, state_of(key)) for key in keys]
-    missing = [(key, inventory.claims[key].spec) for key, state in states if not state.is_allocated]
-    for _, wanted in missing:
-        refused = _check_classes(inventory, wanted)
+    for key, state in states:
+        if state.selector_fault:
+            return ClaimRejection(state.selector_fault, is_error=True)
+        refused = None if state.is_allocated else _check_classes(inventory, inventory.claims[key].spec)
         if refused is not None:
             return refused
+    missing = [(key, inventory.claims[key].spec) for key, state in states if not state.is_allocated]
     extended = tuple(
         extended_request
         for extended_request in spec.extended

@@ -128,6 +128,8 @@ class NodeReach:
     node_name: str = ""
     all_nodes: bool = False
     node_selector: NodeSelector | None = None
+    selector_fault: str = ""
+    """kube-scheduler's error, if it cannot parse the selector: no node is asked whether it can use this."""
 
 
 NO_NODES = NodeReach()
@@ -293,6 +295,8 @@ class ClaimAllocation:
     """A binding failure condition of a device is true."""
     waiting_since_s: float | None = None
     """When it was allocated, if it still waits for a device to be made ready."""
+    selector_fault: str = ""
+    """kube-scheduler's error, if it cannot parse the selector."""
 
 
 class ClaimKey(NamedTuple):
