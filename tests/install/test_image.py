@@ -1,6 +1,5 @@
 """The image, as far as it can be tried without an engine: what its file says, and what its steps install here."""
 
-import importlib.metadata
 import itertools
 import os
 import re
@@ -13,6 +12,7 @@ import pytest
 
 from tests.install import containerfile, distributions
 from tests.install.containerfile import ROOT, Instruction
+from windlass import product
 
 pytestmark = pytest.mark.xdist_group("what is built")  # once, and not in every process
 
@@ -186,7 +186,7 @@ def test_the_command_of_a_deployment_begins_as_it_is_and_ends_when_asked(root: P
     said = list(itertools.takewhile(lambda line: "serving health and metrics" not in line, process.stderr))
     process.send_signal(signal.SIGTERM)
     rest = process.communicate(timeout=60)[1]
-    assert said[0].endswith(f"windlass {importlib.metadata.version('windlass')}\n")
+    assert said[0].endswith(f"windlass {product.version()}\n")
     assert said[1].endswith("decisions follow behavior=cluster-autoscaler changed_by=none\n")
     assert "Traceback" not in rest
     assert process.returncode == 0, "".join(said) + rest

@@ -77,10 +77,9 @@ def _check_dashboard(command: "command_line.AutoscalerCommand") -> None:
 
 
 def _run(command: "command_line.AutoscalerCommand") -> int:
-    import importlib.metadata
     import logging
 
-    from windlass import klog
+    from windlass import klog, product
     from windlass.autoscaler import app
     from windlass.observability import klog as observability_klog
     from windlass.runtime import shutdown
@@ -88,7 +87,7 @@ def _run(command: "command_line.AutoscalerCommand") -> int:
 
     observability_klog.configure_logging(command.options.logging)
     log = logging.getLogger(__name__)
-    log.log(klog.verbosity_level(1), "windlass %s", importlib.metadata.version("windlass"))
+    log.log(klog.verbosity_level(1), "windlass %s", product.version())
     log.info("%s", command.behavior)
     for warning in command.warnings:
         log.warning("%s", warning)
