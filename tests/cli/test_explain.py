@@ -136,6 +136,8 @@ def test_a_recording_is_asked_as_it_was_then(tmp_path: Path) -> None:
     last = windlass("status", "--recording", path)
     assert (first.code, last.code) == (0, 0)
     assert first.out != last.out
+    assert first.err.startswith(f"windlass: {path}: the decision of 2")
+    assert last.err.endswith(" after its beginning, the last\n")
     assert windlass("status", "--recording", path, "--at", "soon").code == 2
 
 

@@ -77,8 +77,23 @@ def test_the_cluster_is_shown_as_it_stood(file: Path) -> None:
     assert "2023-11-14T22:13:2" in early.out
     absolute = windlass("replay", file, "--at", "2023-11-14T22:13:21Z")
     assert absolute.out == early.out
-    late = windlass("replay", file, "--at", "10h")
+    assert early.err == (
+        f"windlass: {file}: the decision of 2023-11-14T22:13:20Z, 0s after its beginning, "
+        "the last at or before 2023-11-14T22:13:21Z\n"
+    )
+    late = windlass("replay", file, "--at", "1m")
     assert late.out != early.out
+
+
+def test_a_recording_that_was_cut_says_so(file: Path, tmp_path: Path) -> None:
+    whole = windlass("replay", file)
+    assert (whole.code, whole.err) == (0, "")
+    cut = tmp_path / "cut"
+    cut.write_bytes(file.read_bytes()[:-7])
+    for words in ((), ("--with", "expander=price")):
+        ran = windlass("replay", cut, *words)
+        assert ran.code == 0
+        assert ran.err == f"windlass: {cut}: ends within a step: it was cut, or is being written; read up to there\n"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +103,12 @@ def test_the_cluster_is_shown_as_it_stood(file: Path) -> None:
         (["--with", "expandr=random"], "--expandr: unknown flag; did you mean --expander?"),
         (["--with", "address=:1"], "--address: found a flag of the process"),
         (["--at", "noon"], "--at: found 'noon', expected"),
-        (["--at", "2001-01-01T00:00:00Z"], "no decision at"),
+        (["--at", "2001-01-01T00:00:00Z"], "--at: found no decision then; its decisions are from 2023-11-14T22:13:20Z"),
+        (
+            ["--at", "10h"],
+            "--at: found no decision then; its decisions are from 2023-11-14T22:13:20Z to 2023-11-14T22:14:",
+        ),
+        (["--at", "99999999h"], "--at: "),
     ],
 )
 def test_what_cannot_be_used_is_refused(file: Path, arguments: list[str], said: str) -> None:

@@ -188,7 +188,9 @@ def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext
         from windlass.autoscaler.recording import replay
 
         at_s = parse_time(source.at, source.recording) if source.at else float("inf")
-        return explain_context.evaluate(*replay.load_inputs_at(source.recording, at_s))
+        moment = replay.load_inputs_at(source.recording, at_s)
+        print(f"windlass: {describe_moment(source.recording, moment.now_s, at_s)}", file=sys.stderr)
+        return explain_context.evaluate(*moment)
     import asyncio
 
     from windlass import clock
@@ -201,6 +203,16 @@ def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext
     return explain_context.evaluate(
         *asyncio.run(app.observe_cluster(command.settings, command.options, clock.RealClock()))
     )
+
+
+def describe_moment(recording: Path, now_s: float, at_s: float) -> str:
+    """Say which decision of a recording is shown for a time that was asked for."""
+    from windlass.autoscaler.recording import replay
+    from windlass.kube import time_formats
+
+    after = time_formats.format_duration(round(now_s - replay.find_start_s(recording)))
+    which = "the last" if at_s == float("inf") else f"the last at or before {time_formats.format_time(at_s)}"
+    return f"{recording}: the decision of {time_formats.format_time(now_s)}, {after} after its beginning, {which}"
 
 
 def parse_time(text: str, recording: Path) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from windlass import errors
-from windlass.cli import terminal_output
+from windlass.cli import query_source, terminal_output
 
 if TYPE_CHECKING:
     from windlass.autoscaler.recording import replay
@@ -46,12 +46,15 @@ def replay_(
 
     style = terminal_output.style_for(sys.stdout)
     if at is not None:
-        moment = replay.load_inputs_at(file, _parse_time(at, file))
+        at_s = query_source.parse_time(at, file)
+        moment = replay.load_inputs_at(file, at_s)
+        print(f"windlass: {query_source.describe_moment(file, moment.now_s, at_s)}", file=sys.stderr)
         _print_lines(_show_decision(moment, _change_settings(moment.settings, with_ or ())))
         return 0
     recording = replay.Recording(file)
     if with_:
         _print_lines(_describe_differences(recording, _change_settings(recording.settings, with_), style))
+        _report_cut(file, recording)
         return 0
     return _replay_steps(file, recording, style)
 
@@ -76,12 +79,25 @@ def _replay_steps(file: Path, recording: "replay.Recording", style: terminal_out
             _print_lines(_describe_first(replayed, style))
             print(f"{file} was recorded by windlass {recording.windlass}.")
             return DIFFERENT
+    _report_cut(file, recording)
     print(
-        f"{file}: {counts['decide']} decisions and {counts['advance']} drain loops, "
+        f"{file}: {_count(counts['decide'], 'decision')} and {_count(counts['advance'], 'drain loop')}, "
         f"from {time_formats.format_time(first_s)} to {time_formats.format_time(last_s)}: "
         f"{style.good('all decided again as they were')}"
     )
     return 0
+
+
+def _report_cut(file: Path, recording: "replay.Recording") -> None:
+    """Say that a recording is not whole: what was decided later is not in it."""
+    if recording.is_cut:
+        print(
+            f"windlass: {file}: ends within a step: it was cut, or is being written; read up to there", file=sys.stderr
+        )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _describe_first(replayed: "replay.ReplayedStep", style: terminal_output.TextStyle) -> Iterator[str]:
@@ -152,20 +168,6 @@ def _describe_difference(comparison: "replay.DecisionComparison", style: termina
 
 
 # At one moment
-
-
-def _parse_time(text: str, file: Path) -> float:
-    from windlass.autoscaler.recording import replay
-    from windlass.kube import time_formats
-
-    try:
-        return time_formats.parse_time(text)
-    except ValueError:
-        pass
-    try:
-        return replay.find_start_s(file) + time_formats.parse_duration(text)
-    except ValueError:
-        raise errors.InvalidInput(f"--at: found {text!r}, expected 2026-11-16T08:30:00Z or 1h30m") from None
 
 
 def _show_decision(moment: "replay.ReplayInputs", settings: "Settings") -> Iterator[str]:

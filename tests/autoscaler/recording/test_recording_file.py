@@ -33,7 +33,20 @@ def write(path: Path, frames: list[dict[str, object]], limit_bytes: int = 2**30)
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     write(tmp_path / "file", FRAMES)
-    assert list(recording_file.read_frames(tmp_path / "file")) == FRAMES
+    frames = recording_file.read_frames(tmp_path / "file")
+    assert list(frames) == FRAMES
+    assert not frames.is_cut
+
+
+def test_a_file_that_ends_within_a_frame_is_known_to_be_cut(tmp_path: Path, whole: bytes) -> None:
+    path, wholes = tmp_path / "file", []
+    for length in range(len(b"windlass recording 1\n"), len(whole) + 1):
+        path.write_bytes(whole[:length])
+        frames = recording_file.read_frames(path)
+        found = list(frames)
+        if not frames.is_cut:
+            wholes.append(len(found))
+    assert wholes == list(range(1, len(FRAMES) + 1)), "only between two frames it cannot be known"
 
 
 @given(st.data())
@@ -43,7 +56,8 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(
     path = tmp_path_factory.mktemp("cut") / "file"
     length = data.draw(st.integers(len(b"windlass recording 1\n"), len(whole)))
     path.write_bytes(whole[:length] + data.draw(st.binary(max_size=20)))
-    found = list(recording_file.read_frames(path))
+    frames = recording_file.read_frames(path)
+    found = list(frames)
     assert found == FRAMES[: len(found)]
     assert length < len(whole) or found == FRAMES
 

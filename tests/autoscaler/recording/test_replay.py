@@ -293,5 +293,12 @@ def test_loading_until_a_time_gives_what_the_last_decision_began_with(file: Path
     again = decide(*moment)
     assert isinstance(replayed_step.done, Decision)
     assert again.plan == replayed_step.done.plan
-    with pytest.raises(errors.InvalidInput, match="no decision at"):
+    with pytest.raises(errors.InvalidInput, match="found no decision then"):
         replay.load_inputs_at(file, NOW_S - 1.0)
+
+
+def test_a_time_beyond_the_end_is_not_answered_for_the_end(file: Path) -> None:
+    end_s = max(step.now_s for step in replay.Recording(file))
+    assert replay.load_inputs_at(file, end_s).now_s <= end_s
+    with pytest.raises(errors.InvalidInput, match="its decisions are from 20"):
+        replay.load_inputs_at(file, end_s + 1.0)

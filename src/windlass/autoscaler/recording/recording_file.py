@@ -7,7 +7,7 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -85,6 +85,9 @@ VERSION = 1
 _MAGIC = b"windlass recording "
 
 _PREFIX = struct.Struct(">II")
+
+_FLUSH_MARK = b"\x00\x00\xff\xff"
+"""What zlib writes after flushed data, as every frame is."""
 
 _CHUNK_BYTES = 2**18
 
@@ -189,14 +192,41 @@ def _lock(descriptor: int, path: Path) -> None:
             raise
 
 
-def read_frames(path: Path) -> Iterator[Plain]:
-    """Yield the complete frames. InvalidInput if the file is not a recording; a truncated frame is dropped."""
-    try:
-        with path.open("rb") as file:
-            _check_header(path, file.readline(64))
-            yield from _unpack_frames(path, file)
-    except OSError as error:
-        raise errors.InvalidInput(f"{path}: {error.strerror or error}") from error
+class FrameReader(Iterator[Plain]):
+    """Iterates over the complete frames of a file. A truncated frame is dropped."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._frames = path, self._read()
+        self.is_cut = False
+        """After the iteration: does the file end within a frame? It was cut, or is being written."""
+
+    def __next__(self) -> Plain:
+        """InvalidInput if the file is not a recording."""
+        return next(self._frames)
+
+    def _read(self) -> Iterator[Plain]:
+        try:
+            with self._path.open("rb") as file:
+                _check_header(self._path, file.readline(64))
+                self.is_cut = not _ends_with_frame(file)
+                self.is_cut = (yield from _unpack_frames(self._path, file)) or self.is_cut
+        except OSError as error:
+            raise errors.InvalidInput(f"{self._path}: {error.strerror or error}") from error
+
+
+def read_frames(path: Path) -> FrameReader:
+    """Read the complete frames. InvalidInput, at the first of them, if the file is not a recording."""
+    return FrameReader(path)
+
+
+def _ends_with_frame(file: BinaryIO) -> bool:
+    """Does the file end with the mark of a flushed frame? Its position stays."""
+    at = file.tell()
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(at, end - len(_FLUSH_MARK)))
+    last = file.read()
+    file.seek(at)
+    return last == _FLUSH_MARK
 
 
 def _check_header(path: Path, line: bytes) -> None:
@@ -230,7 +260,8 @@ def _decompress_bytewise(expanding: "zlib._Decompress", chunk: bytes) -> Iterato
             return
 
 
-def _unpack_frames(path: Path, file: BinaryIO) -> Iterator[Plain]:
+def _unpack_frames(path: Path, file: BinaryIO) -> Generator[Plain, None, bool]:
+    """Yield frames up to the first that is not whole, and return whether there is one."""
     kept, memory_bytes = bytearray(), 0
     for chunk in _decompress(file):
         kept += chunk
@@ -238,12 +269,12 @@ def _unpack_frames(path: Path, file: BinaryIO) -> Iterator[Plain]:
         while (end := start + _PREFIX.size) <= len(kept):
             length, checksum = _PREFIX.unpack_from(kept, start)
             if length > _MAX_FRAME_BYTES:
-                return
+                return True
             if end + length > len(kept):
                 break
             frame = bytes(kept[end : end + length])
             if zlib.crc32(frame) != checksum:
-                return
+                return True
             memory_bytes += estimate_bytes(frame)
             if memory_bytes > _MEMORY_BYTES + _MEMORY_PER_BYTE * file.tell():
                 found = f"found {file.tell()} bytes that would take {memory_bytes >> 20} MiB of memory"
@@ -251,9 +282,10 @@ def _unpack_frames(path: Path, file: BinaryIO) -> Iterator[Plain]:
             try:
                 plain = unpack(frame)
             except (msgspec.DecodeError, RecursionError, ValueError):
-                return
+                return True
             del frame
             yield plain
             del plain
             start = end + length
         del kept[:start]
+    return bool(kept)

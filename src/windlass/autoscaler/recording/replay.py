@@ -24,6 +24,7 @@ from windlass.engine.model.settings import Settings
 from windlass.engine.observation import EvictionState, Observation
 from windlass.explain import cluster, explain_context
 from windlass.explain.decision_view import DecisionView
+from windlass.kube import time_formats
 from windlass.observability import status_builder
 from windlass.observability.status_model import PublishedStatus
 from windlass.observability.status_publisher import StatusPublisher
@@ -88,6 +89,11 @@ class Recording:
         self._maker = snapshot_journal.ChangeApplier(snapshot, specs, kinds)
         self._seen = Observation(snapshot)
         self._digests: dict[str, bytes] = {}
+
+    @property
+    def is_cut(self) -> bool:
+        """After the iteration: does the file end within a step? It was cut, or is being written."""
+        return self._frames.is_cut
 
     def __iter__(self) -> Iterator[RecordedStep]:
         """Iterate once. InvalidInput where a step cannot be read."""
@@ -227,16 +233,18 @@ def find_start_s(path: Path) -> float:
 
 
 def find_decision_at(path: Path, at_s: float) -> int:
-    """Return the number of the last decision at or before a time. InvalidInput if there is none."""
-    last, first_s = 0, math.inf
+    """Return the number of the last decision at or before a time; infinity: of all. InvalidInput outside."""
+    last, first_s, end_s = 0, math.inf, -math.inf
     for number, frame in enumerate(recording_file.read_frames(path)):
+        end_s = max(end_s, frame["at_s"])
         if number and frame["of"] == recorder.DECIDE:
             first_s = min(first_s, frame["at_s"])
             last = number if frame["at_s"] <= at_s else last
     if first_s == math.inf:
         raise errors.InvalidInput(f"{path}: found no decision, expected at least one")
-    if not last:
-        raise errors.InvalidInput(f"{path}: found no decision at {at_s:.3f} or before; the first is at {first_s:.3f}")
+    if not last or end_s < at_s < math.inf:
+        span = f"its decisions are from {time_formats.format_time(first_s)} to {time_formats.format_time(end_s)}"
+        raise errors.InvalidInput(f"{path}: --at: found no decision then; {span}")
     return last
 
 
