@@ -124,11 +124,14 @@ class ApiServers:
 @contextlib.asynccontextmanager
 async def connect(time: clock.Clock, client_options: ClientOptions) -> AsyncIterator[ApiServers]:
     """Connect to both clusters as the flags say."""
-    workload = rest_config.load_rest_config(time, client_options.kubeconfig)
+    allow_insecure = client_options.insecure_skip_tls_verify
+    workload = rest_config.load_rest_config(
+        time, client_options.kubeconfig, client_options.context, allow_insecure=allow_insecure
+    )
     if client_options.kubernetes:
         workload = replace(workload, server=client_options.kubernetes)
     if client_options.cloud_config:
-        management = rest_config.load_rest_config(time, client_options.cloud_config)
+        management = rest_config.load_rest_config(time, client_options.cloud_config, allow_insecure=allow_insecure)
     elif client_options.clusterapi_cloud_config_authoritative and rest_config.is_in_cluster(os.environ):
         management = rest_config.in_cluster_config(time, os.environ)
     else:
@@ -400,7 +403,25 @@ async def observe_cluster(settings: Settings, options: ProcessOptions, time: clo
     """Observe the cluster of the current kubeconfig once. WindlassError if it cannot be read in time."""
     config = group_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
     async with connect(time, options.clients) as servers:
+        for server in {id(server): server for server in (servers.workload, servers.management)}.values():
+            await _check_reachable(server, time, options.clients.request_timeout_s)
         return await query_expander(await observe_connected(servers, settings, options, config, time), options, time)
+
+
+async def _check_reachable(server: transport.Transport, time: clock.Clock, timeout_s: float) -> None:
+    """WindlassError unless the API server answers in time and knows who asks."""
+    api = client.Client(server, time).without_retries(timeout_s)
+    try:
+        await clock.run_with_timeout(time, timeout_s, api.call(transport.Request("GET", "/version")))
+    except (TimeoutError, kube_errors.CallTimedOut):
+        hint = "is the address of the kubeconfig right, and does it take a VPN?"
+        raise errors.WindlassError(
+            f"the API server gave no answer within {timeout_s:g} s (--request-timeout); {hint}"
+        ) from None
+    except (kube_errors.ConnectionLost, kube_errors.CredentialsFailed, kube_errors.Unauthorized) as error:
+        raise errors.WindlassError(f"the API server cannot be used: {error}") from None
+    except kube_errors.KubeError:
+        return  # it answers
 
 
 async def observe_connected(

@@ -13,7 +13,7 @@ import cyclopts
 from cyclopts import Parameter
 
 from windlass import errors, product
-from windlass.cli import terminal_output
+from windlass.cli import error_messages, terminal_output
 from windlass.cli.apiserver import apiserver
 from windlass.cli.autoscaler import autoscaler, exit_process
 from windlass.cli.completion import completion
@@ -25,8 +25,8 @@ from windlass.cli.simulate import simulate
 from windlass.cli.sweep import sweep
 from windlass.cli.top import top
 
-UNUSABLE = 2
-"""Exit code for input that cannot be used, flags and files alike."""
+HELP = "help"
+"""`windlass help COMMAND` is `windlass COMMAND --help`."""
 
 AUTOSCALER = "autoscaler"
 """The command with pflag's syntax: its arguments bypass cyclopts, which only lists the command."""
@@ -35,15 +35,21 @@ AUTOSCALER = "autoscaler"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the `windlass` command and exit; `arguments` default to those of the process."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == [AUTOSCALER]:
+        _run_autoscaler(words[1:])
+    if words[:1] == [HELP]:
+        words = [*words[1:], "--help"]
+    with error_messages.one_line_errors(), terminal_output.checked_stdout():
+        app(words, exit_on_error=False, print_error=False)
+
+
+def _run_autoscaler(words: Sequence[str]) -> None:
+    """Arguments are passed on unchanged, empty ones included: `--user-agent "" --dry-run` has to be a dry run."""
     with terminal_output.checked_stdout():
         try:
-            if words[:1] == [AUTOSCALER]:
-                # Passed on unchanged, empty arguments included: `--user-agent "" --dry-run` has to be a dry run.
-                exit_process(autoscaler(*words[1:]))
-            app(words)
+            exit_process(autoscaler(*words))
         except errors.WindlassError as error:
-            print(f"windlass: {error}", file=sys.stderr)
-            sys.exit(UNUSABLE)
+            error_messages.end(str(error))
 
 
 def version_line() -> str:

@@ -11,7 +11,7 @@ from windlass import errors
 if TYPE_CHECKING:
     from windlass.apiserver import server
 
-_RepeatedOption = Parameter(negative=(), consume_multiple=True)
+_RepeatedOption = Parameter(negative=(), consume_multiple=(1, sys.maxsize))
 _SUFFIXES = (".yaml", ".yml", ".json")
 _NAME = "windlass-apiserver"
 """Cluster, user and context of the kubeconfig."""

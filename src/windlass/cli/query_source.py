@@ -82,10 +82,24 @@ def parse_server(
         raise errors.InvalidInput(f"--certificate-authority: found {address!r}, expected an address of https://")
     place, _, fragment = rest.partition("#")
     host = place.partition("/")[0]
+    host = f"127.0.0.1{host}" if host.startswith(":") else host
     given = urllib.parse.parse_qs(fragment).get("token", [""])[0]
+    try:
+        found = urllib.parse.urlsplit(f"//{host}")
+        is_usable = (
+            bool(found.hostname)
+            and (found.port is not None or bool(colon))
+            and found.username is None
+            and host.isascii()
+            and host.isprintable()
+        )
+    except ValueError:
+        is_usable = False
+    if not is_usable or " " in host:
+        raise errors.InvalidInput(f"--address: found {address!r}, expected HOST:PORT, such as 127.0.0.1:8085")
     shown = _read_token(token, token_file) or _check_token("--address", given)
     shown = shown or _check_token(TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, ""))
-    return StatusServer(f"127.0.0.1{host}" if host.startswith(":") else host, scheme, shown, certificate_authority)
+    return StatusServer(host, scheme, shown, certificate_authority)
 
 
 def fetch_json(server: StatusServer, path: str) -> bytes:

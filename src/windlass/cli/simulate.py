@@ -92,7 +92,7 @@ def simulate(
     set_: Annotated[list[str] | None, Parameter(name="--set", negative=(), consume_multiple=False)] = None,
     trace: Path | None = None,
     compress: float = 1.0,
-    report: Path = Path("report.html"),
+    report: Path | None = None,
     record: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
     serve: Annotated[bool, Parameter(negative=())] = False,
@@ -124,7 +124,8 @@ def simulate(
     compress
         Divide the arrival times of a trace's pods by this.
     report
-        File for the HTML report; empty writes none. With several scenarios the name of each is added.
+        File for the HTML report, report.html by default or, if it exists, report-2.html and so on; empty writes none.
+        With several scenarios the name of each is added.
     record
         Record the autoscaler's observations and decisions in this file, for `windlass replay` and `windlass explain
         --recording`. With several scenarios the name of each is added.
@@ -138,7 +139,7 @@ def simulate(
         Scenario seconds per real second, with --serve; 0: as fast as possible.
     """
     # Imported late, so that `windlass --help` starts fast.
-    from windlass.cli import result_text, scenario_input, terminal_output
+    from windlass.cli import output_files, result_text, scenario_input, terminal_output
 
     if trace is None and compress != 1.0:
         raise errors.InvalidInput("--compress: found without --trace, accepted with it only")
@@ -157,9 +158,13 @@ def simulate(
     if serve:
         _check_served(len(worlds), len(settings), speed)
     shown = (serve_address, speed) if serve else None
+    report = output_files.choose_report() if report is None else report
+    outputs = [tuple(_output_path(path, one.name, len(worlds)) for path in (report, record)) for one, _ in worlds]
+    for option, path in (pair for files in outputs for pair in zip(("--report", "--record"), files, strict=True)):
+        if path is not None:
+            output_files.check(option, path)
     met = []
-    for one, recorded in worlds:
-        page, file = (_output_path(path, one.name, len(worlds)) for path in (report, record))
+    for (one, recorded), (page, file) in zip(worlds, outputs, strict=True):
         met.append(_run_scenario(_with_recording(one, file), recorded, settings, page, output, shown))
         if file is not None:
             _print_recording(file, output)

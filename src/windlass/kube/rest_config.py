@@ -144,7 +144,7 @@ def _read_tls(
     if found.insecure_skip_tls_verify and not allow_insecure:
         raise errors.InvalidInput(
             f"{where}: insecure-skip-tls-verify: anyone on the way could read and change what we send; "
-            "allow it explicitly if that is meant"
+            "expected certificate-authority, or --insecure-skip-tls-verify for a test cluster"
         )
     if found.insecure_skip_tls_verify:
         return http_transport.TlsConfig(server_name=found.tls_server_name or None, verify=False)

@@ -23,6 +23,13 @@ class ClientOptions:
 
     kubeconfig: str = ""
     """Path to the kubeconfig of the workload cluster. Empty: in-cluster configuration (the pod's service account)."""
+    context: str = ""
+    """Context of the kubeconfig of the workload cluster. Empty: its current context."""
+    insecure_skip_tls_verify: bool = False
+    """Accept a kubeconfig that does not verify the server's certificate: anyone on the way could read and change what
+    is sent. For test clusters."""
+    request_timeout_s: float = 5.0
+    """Time limit for an API server to answer at all, for plan, explain and status, which observe a cluster once."""
     kubernetes: str = ""
     """URL of the workload cluster's API server. Empty: the server of the kubeconfig."""
     cloud_config: str = ""
