@@ -2,6 +2,7 @@
 
 import json
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.cli.run import windlass
 
 
-def write_kubeconfig(path: Path, **clusters: dict[str, object]) -> Path:
+def write_kubeconfig(path: Path, **clusters: Mapping[str, object]) -> Path:
     """A kubeconfig with a context for each cluster, of which the first is the current one."""
     config = {
         "current-context": next(iter(clusters)),
