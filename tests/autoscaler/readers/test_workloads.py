@@ -56,6 +56,14 @@ def test_controllers_tell_how_many_pods_they_keep(kind: str, spec: dict[str, Any
     assert controller == facts.Controller(kind, "ns", "x", "u", replicas)
 
 
+def test_a_daemon_set_keeps_requests_for_cloud_tpus() -> None:
+    container = {"name": "c", "resources": {"requests": {"cpu": "1", "cloud-tpus.google.com/v4": "8"}}}
+    raw = {"metadata": METADATA, "spec": {"template": {"spec": {"containers": [container]}}}}
+    daemon_set, _ = workloads.read_daemon_set_with_warning(scheme.decode_as(models_workloads.DaemonSet, raw))
+
+    assert dict(daemon_set.pod.spec.requests) == {"cpu": 1000, "cloud-tpus.google.com/v4": 8}
+
+
 def test_jobs_and_daemon_sets() -> None:
     job = objects.controller("Job", {"metadata": METADATA, "spec": {"parallelism": 3}})
 
