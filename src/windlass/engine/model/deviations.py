@@ -79,6 +79,9 @@ class Deviations:
     respect_topology_replicas: bool = True
     """A group whose spec.replicas is managed by a Cluster topology (ClusterClass) is not scaled, and none of its
     machines is deleted. Off: it is scaled, and the topology controller reverts every size."""
+    respect_replicas_managed_by: bool = True
+    """A MachinePool with the annotation cluster.x-k8s.io/replicas-managed-by is not scaled, and none of its machines is
+    deleted. Off: it is scaled, and its infrastructure provider reverts every size."""
     recheck_unremovable_nodes: bool = True
     """An unremovable node is evaluated again as soon as anything about it changes. Off: only after
     --unremovable-node-recheck-timeout, even if the obstacle is gone."""
@@ -169,6 +172,7 @@ NO_DEVIATIONS = Deviations(
     leave_rollouts_alone=False,
     never_shrink_blindly=False,
     respect_topology_replicas=False,
+    respect_replicas_managed_by=False,
     recheck_unremovable_nodes=False,
     try_all_candidates=False,
     respect_do_not_disrupt=False,
