@@ -27,6 +27,16 @@ def test_budgets(spec: dict[str, Any], selector: LabelSelector | None) -> None:
     assert pod_disruption_budget == facts.PodDisruptionBudget("ns", "x", selector, 2)
 
 
+@pytest.mark.parametrize(
+    ("generation", "observed", "is_stale"), [(None, None, False), (1, None, True), (2, 1, True), (2, 2, False)]
+)
+def test_budgets_whose_status_is_older_than_their_spec(
+    generation: int | None, observed: int | None, is_stale: bool
+) -> None:
+    budget = {"metadata": {**METADATA, "generation": generation}, "status": {"observedGeneration": observed}}
+    assert objects.pdb(budget).is_stale is is_stale
+
+
 def test_a_budget_that_nobody_has_computed_yet_allows_nothing() -> None:
     assert objects.pdb({"metadata": METADATA}).disruptions_allowed == 0
 

@@ -110,8 +110,9 @@ class Deviations:
     """Pods that outlive their grace period by 30 s do not block the deletion of their node. Off: the drain fails, and
     the node is deleted later, as such pods do not block an empty node."""
     foresee_refused_evictions: bool = True
-    """A pod that several PodDisruptionBudgets match blocks its node, because the eviction API always rejects it. Off:
-    its node is tainted and cordoned, rolled back when the eviction times out, and chosen again."""
+    """A pod that several PodDisruptionBudgets match, or one whose status is older than its spec, blocks its node,
+    because the eviction API rejects its eviction. Off: its node is tainted and cordoned, rolled back when the eviction
+    times out, and chosen again."""
     respect_unhealthy_pod_eviction_policy: bool = True
     """A PodDisruptionBudget does not block pods that the eviction API would evict anyway: pods that have not started,
     are terminating, or are not Ready where unhealthyPodEvictionPolicy allows it. Off: such pods block their nodes while
