@@ -59,7 +59,7 @@ def pods(draw: st.DrawFn, number: int) -> Json:
     wanted = {"cpu": f"{draw(st.integers(0, 3000))}m", "memory": f"{draw(st.integers(0, 4))}Gi"}
     if draw(st.integers(0, 4)) == 0:
         del wanted[draw(st.sampled_from(["cpu", "memory"]))]
-    selector = {"matchLabels": {"app": draw(st.sampled_from(APPS))}}
+    selector: Json = {"matchLabels": {"app": draw(st.sampled_from(APPS))}}
     spec: Json = {"containers": [{"name": "main", "resources": {"requests": wanted}}]}
     if draw(st.booleans()):
         spec["tolerations"] = [{"key": "special", "operator": "Exists"}]
