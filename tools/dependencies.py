@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools import source_analysis
+from windlass import product
 
 RUNTIME = "runtime"
 EXTRAS = ("dask", "grpc", "tui")
@@ -89,7 +90,7 @@ def _read_pinned(file: str) -> tuple[dict[str, str], dict[str, set[str]]]:
         if match := _PINNED.match(line):
             name = match[1]
             versions[name] = match[2]
-        elif (match := _VIA.match(line)) and match[1] not in ("via", "windlass"):
+        elif (match := _VIA.match(line)) and match[1] not in ("via", product.DISTRIBUTION):
             needs.setdefault(_normal(match[1]), set()).add(name)
     return versions, needs
 

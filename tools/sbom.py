@@ -5,9 +5,10 @@ import uuid
 from typing import Any
 
 from tools import dependencies, licences
+from windlass import product
 
 _SPEC = "1.6"
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://windlass.dev/")
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, product.DISTRIBUTION)
 
 
 def make() -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import windlass
-from windlass.autoscaler.options import flag_help, flags
+from windlass.autoscaler.options import command_line, flag_help, flags
 from windlass.cli.autoscaler import main
+from windlass.engine.model import deviations
 
 
 def test_help_lists_every_flag_with_its_default() -> None:
@@ -109,14 +110,59 @@ def test_it_can_be_called_as_cluster_autoscaler(capsys: pytest.CaptureFixture[st
         main(["--skan-interval=1s"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "windlass autoscaler: --skan-interval: unknown flag; did you mean --scan-interval?\n"
+        "cluster-autoscaler: --skan-interval: unknown flag; did you mean --scan-interval?\n"
     )
+
+
+def logged_behavior(*command: str) -> str:
+    """The line about behavior in the log of a process that ends at its kubeconfig."""
+    words = [sys.executable, "-c", f"from windlass.{command[0]} import main; main()", *command[1:]]
+    run = subprocess.run([*words, "--kubeconfig=/no/such"], capture_output=True, text=True, check=False)
+    (line,) = [line for line in run.stderr.splitlines() if "behavior=" in line]
+    return line.partition("] ")[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "logged"),
+    [
+        (["cli.autoscaler"], "behavior=cluster-autoscaler changed_by=none"),
+        (["cli.autoscaler", "--behavior=windlass"], "behavior=windlass changed_by=none"),
+        (
+            ["cli.autoscaler", "--joint-scale-up", "--quiet-window=1s"],
+            "behavior=cluster-autoscaler changed_by=--joint-scale-up,--quiet-window",
+        ),
+        (["cli", "autoscaler"], "behavior=windlass changed_by=none"),
+        (["cli", "autoscaler", "--joint-scale-up"], "behavior=windlass changed_by=none"),
+        (["cli", "autoscaler", "--behavior=cluster-autoscaler"], "behavior=cluster-autoscaler changed_by=none"),
+    ],
+    ids=" ".join,
+)
+def test_it_decides_as_cluster_autoscaler_when_called_so_and_says_what_it_follows(
+    command: list[str], logged: str
+) -> None:
+    assert logged_behavior(*command) == f"decisions follow {logged}"
+
+
+def test_settings_of_the_entry_point_have_no_deviation() -> None:
+    words = command_line.split_arguments(["--scan-interval=5s"])
+    assert command_line.parse_command_line(words, "cluster-autoscaler").settings.deviations == deviations.NO_DEVIATIONS
+    assert command_line.parse_command_line(words).settings.deviations == deviations.ALL_DEVIATIONS
+
+
+def test_its_help_has_the_defaults_of_the_entry_point(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    drop_in, own = capsys.readouterr().out, windlass("autoscaler", "--help").out
+    assert drop_in.startswith("Usage: cluster-autoscaler ")
+    for shown, default, window in ((drop_in, "cluster-autoscaler", "0s"), (own, "windlass", "200ms")):
+        assert f"  --behavior  name (default {default})\n" in shown
+        assert f"  --quiet-window  duration (default {window})\n" in shown
 
 
 def test_warnings_are_logged_and_a_cluster_that_is_none_ends_it() -> None:
     words = ["autoscaler", "--kubeconfig=/no/such/file", "--regional", "-v=1"]
     run = subprocess.run([sys.executable, "-m", "windlass.cli", *words], capture_output=True, text=True, check=False)
-    version, warning, error = run.stderr.splitlines()
+    version, _, warning, error = run.stderr.splitlines()
 
     assert (run.returncode, run.stdout) == (2, "")
     assert version.startswith("I")

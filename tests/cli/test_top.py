@@ -202,4 +202,4 @@ def test_without_textual_it_says_in_one_line_what_to_install() -> None:
         env={**os.environ, "COLUMNS": "200"},
     )
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "windlass: top needs the extra `tui`: install it with pip install 'windlass[tui]'\n"
+    assert ran.stderr == "windlass: top needs the extra `tui`: install it with pip install 'windlass-autoscaler[tui]'\n"

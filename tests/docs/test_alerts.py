@@ -16,7 +16,6 @@ RULES = source_analysis.ROOT / "deploy" / "monitoring" / "alerts.yaml"
 SERIES = Path(__file__).with_name("alerts.yaml")
 DASHBOARDS = sorted((source_analysis.ROOT / "deploy" / "monitoring" / "grafana").glob("*.json"))
 SEVERITIES = {"critical", "warning", "info"}
-SITE = "https://windlass.dev/runbook/#"
 
 _METRIC = re.compile(r"\b((?:cluster_autoscaler|windlass)_\w+)(?:\{([^}]*)\})?")
 _BY = re.compile(r"\bby \(([^)]*)\)")
@@ -57,7 +56,7 @@ def test_an_alert_says_how_bad_it_is_what_happens_and_where_to_read_on(rule: dic
     assert rule["labels"]["severity"] in SEVERITIES
     assert rule["annotations"]["summary"]
     assert rule["annotations"]["description"]
-    assert rule["annotations"]["runbook_url"] == SITE + rule["alert"].lower()
+    assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
 
 
 @pytest.mark.parametrize("rule", read_alerts(), ids=lambda rule: rule["alert"])

@@ -1,6 +1,5 @@
 """The image, as far as it can be tried without an engine: what its file says, and what its steps install here."""
 
-import importlib.metadata
 import itertools
 import os
 import re
@@ -13,6 +12,7 @@ import pytest
 
 from tests.install import containerfile, distributions
 from tests.install.containerfile import ROOT, Instruction
+from windlass import product
 
 pytestmark = pytest.mark.xdist_group("what is built")  # once, and not in every process
 
@@ -144,15 +144,18 @@ def test_the_entry_point_answers_on_a_filesystem_that_it_cannot_write(root: Path
     assert sorted(root.rglob("*")) == before, "nothing was written"
 
 
-def test_cluster_autoscaler_takes_the_same_flags_and_says_the_same(root: Path) -> None:
+def test_cluster_autoscaler_takes_the_same_flags_and_decides_as_cluster_autoscaler(root: Path) -> None:
     home, program = Path("/nonexistent"), str(root / "cluster-autoscaler")
     ours = [str(root / "bin" / "windlass"), "autoscaler"]
-    for flags in (["--help"], ["--v=4", "--expander=nonsense"]):
-        peer, own = distributions.run([program, *flags], home), distributions.run([*ours, *flags], home)
-        assert (peer.returncode, peer.stdout) == (own.returncode, own.stdout), flags
-        assert peer.stderr.partition(": ")[2] == own.stderr.partition(": ")[2], flags
-    assert own.returncode == 2
+    flags = ["--v=4", "--expander=nonsense"]
+    drop_in, own = distributions.run([program, *flags], home), distributions.run([*ours, *flags], home)
+    assert (drop_in.returncode, drop_in.stdout) == (own.returncode, own.stdout) == (2, "")
+    assert drop_in.stderr.partition(": ")[2] == own.stderr.partition(": ")[2]
     assert "--expander" in own.stderr
+    for command, behavior in (([program], "cluster-autoscaler"), (ours, "windlass")):
+        shown = distributions.run([*command, "--help"], home)
+        assert (shown.returncode, shown.stderr) == (0, "")
+        assert f"  --behavior  name (default {behavior})\n" in shown.stdout
 
 
 DEPLOYED = [
@@ -183,6 +186,7 @@ def test_the_command_of_a_deployment_begins_as_it_is_and_ends_when_asked(root: P
     said = list(itertools.takewhile(lambda line: "serving health and metrics" not in line, process.stderr))
     process.send_signal(signal.SIGTERM)
     rest = process.communicate(timeout=60)[1]
-    assert said[0].endswith(f"windlass {importlib.metadata.version('windlass')}\n")
+    assert said[0].endswith(f"windlass {product.version()}\n")
+    assert said[1].endswith("decisions follow behavior=cluster-autoscaler changed_by=none\n")
     assert "Traceback" not in rest
     assert process.returncode == 0, "".join(said) + rest

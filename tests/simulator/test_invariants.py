@@ -101,7 +101,7 @@ def test_a_machine_that_goes_before_its_pods_is_seen() -> None:
     world.cloud.terminate(api_objects.key_of(machine))
     world.api.request("DELETE", world.api.path_of(api_resources.BUDGETS, "default") + "/web")
     pods = [pod for pod in small_clusters.pods(world) if api_objects.node_of(pod) == machine["metadata"]["name"]]
-    stuck = [api_objects.with_annotation(pod, "simulator.windlass.dev/stop", "100 0 0") for pod in pods]
+    stuck = [api_objects.with_annotation(pod, "simulator.windlass.internal/stop", "100 0 0") for pod in pods]
     for pod in stuck:
         world.api.update(api_resources.PODS, pod)
     small_clusters.pass_time(world, 60)

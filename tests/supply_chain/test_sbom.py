@@ -23,7 +23,7 @@ def test_the_same_tree_gives_the_same_bytes() -> None:
 def test_the_bill_says_what_it_is(bill: dict[str, Any]) -> None:
     assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.6", 1)
     assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", bill["serialNumber"])
-    assert bill["metadata"]["component"]["purl"] == f"pkg:pypi/windlass@{dependencies.project()['version']}"
+    assert bill["metadata"]["component"]["purl"] == f"pkg:pypi/windlass-autoscaler@{dependencies.project()['version']}"
 
 
 def test_every_dependency_is_listed_with_version_licence_and_scope(bill: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import cyclopts
 from cyclopts import Parameter
 
-from windlass import errors
+from windlass import errors, product
 from windlass.cli import terminal_output
 from windlass.cli.apiserver import apiserver
 from windlass.cli.autoscaler import autoscaler, exit_process
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def version_line() -> str:
     """The one line of `--version`."""
-    return f"windlass {importlib.metadata.version('windlass')}"
+    return f"windlass {product.version()}"
 
 
 app = cyclopts.App(
@@ -105,7 +105,7 @@ def version(*, output: Annotated[Literal["text", "json"], Parameter(name=["--out
     import platform
 
     versions = {
-        "windlass": importlib.metadata.version("windlass"),
+        "windlass": product.version(),
         "python": platform.python_version(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
         "numpy": importlib.metadata.version("numpy"),

@@ -32,25 +32,16 @@ def autoscaler(*flags: Annotated[str, Parameter(allow_leading_hyphen=True, show=
 
     Takes the flags of cluster-autoscaler. `windlass autoscaler --help` lists them.
     """
-    # Imported late, so that `windlass --help` does not load NumPy.
-    from windlass.autoscaler.options import command_line, flag_help
-
-    words = command_line.split_arguments(flags)
-    if words.wants_help:
-        print(flag_help.format_text(shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH))
-        return 0
-    command = command_line.parse_command_line(words)
-    _check_dashboard(command)
-    return _run(command)
+    return _autoscale(flags, "windlass")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run as `cluster-autoscaler`: only flags, no command before them."""
+    """Run as `cluster-autoscaler`: only flags, no command before them, and its decisions unless --behavior is given."""
     with terminal_output.checked_stdout():
         try:
-            code = autoscaler(*(sys.argv[1:] if arguments is None else arguments))
+            code = _autoscale(sys.argv[1:] if arguments is None else arguments, "cluster-autoscaler")
         except errors.InvalidInput as error:
-            print(f"windlass autoscaler: {error}", file=sys.stderr)
+            print(f"cluster-autoscaler: {error}", file=sys.stderr)
             code = UNUSABLE
         exit_process(code)
 
@@ -64,6 +55,20 @@ def exit_process(code: int) -> NoReturn:
     shutdown.exit_process(code)
 
 
+def _autoscale(flags: Sequence[str], default_behavior: str) -> int:
+    # Imported late, so that `windlass --help` does not load NumPy.
+    from windlass.autoscaler.options import command_line, flag_help
+
+    words = command_line.split_arguments(flags)
+    if words.wants_help:
+        width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
+        print(flag_help.format_text(width, default_behavior))
+        return 0
+    command = command_line.parse_command_line(words, default_behavior)
+    _check_dashboard(command)
+    return _run(command)
+
+
 def _check_dashboard(command: "command_line.AutoscalerCommand") -> None:
     """Refuse an unprotected dashboard before connecting to a cluster."""
     from windlass.web import dashboard
@@ -72,10 +77,9 @@ def _check_dashboard(command: "command_line.AutoscalerCommand") -> None:
 
 
 def _run(command: "command_line.AutoscalerCommand") -> int:
-    import importlib.metadata
     import logging
 
-    from windlass import klog
+    from windlass import klog, product
     from windlass.autoscaler import app
     from windlass.observability import klog as observability_klog
     from windlass.runtime import shutdown
@@ -83,7 +87,8 @@ def _run(command: "command_line.AutoscalerCommand") -> int:
 
     observability_klog.configure_logging(command.options.logging)
     log = logging.getLogger(__name__)
-    log.log(klog.verbosity_level(1), "windlass %s", importlib.metadata.version("windlass"))
+    log.log(klog.verbosity_level(1), "windlass %s", product.version())
+    log.info("%s", command.behavior)
     for warning in command.warnings:
         log.warning("%s", warning)
     try:

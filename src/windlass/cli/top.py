@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windlass import errors
+from windlass import errors, product
 from windlass.cli import query_source
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from windlass.tui.status_stream import StatusCallback
 
 DEFAULT_ADDRESS = "127.0.0.1:8085"
-TUI_MISSING = "top needs the extra `tui`: install it with pip install 'windlass[tui]'"
 
 
 def top(
@@ -53,7 +52,7 @@ def top(
     try:
         import textual  # noqa: F401
     except ImportError:
-        raise errors.InvalidInput(TUI_MISSING) from None
+        raise errors.InvalidInput(product.explain_missing_extra("top", "tui")) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise errors.InvalidInput("top: found no terminal, expected one; `windlass status` prints the same once")
     from windlass.tui.app import TopApp

@@ -8,12 +8,13 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from windlass import product
 from windlass.engine import time_limits
 from windlass.engine.expanders import least_waste
 from windlass.engine.loop import UNTIMED, Decision, decide, round_context, scale_up_context
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.loop_state import ScaleUpContext
-from windlass.engine.model import node_groups, scale_up_status, well_known
+from windlass.engine.model import node_groups, scale_up_status
 from windlass.engine.model.decision_record import DecisionRecord
 from windlass.engine.model.scale_up_status import BestOptionsResponse, ExpansionOption, ResponseEffect
 from windlass.engine.model.settings import Settings
@@ -157,7 +158,7 @@ def explain_choice(proposal: scale_up_status.ScaleUpProposal) -> ChoiceExplanati
 
 
 def _measure_option(option: ExpansionOption) -> OptionExplanation:
-    price = option.template.annotations.get(well_known.PRICE_ANNOTATION)
+    price = option.template.annotations.get(product.PRICE_ANNOTATION)
     total = None if price is None else float(price) * option.node_count
     return OptionExplanation(
         option.group, option.node_count, option.pod_count, least_waste.calculate_waste(option), total

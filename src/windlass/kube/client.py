@@ -16,12 +16,11 @@ import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import Any, TypeVar
 
 import msgspec
 
-from windlass import clock, klog
+from windlass import clock, klog, product
 from windlass.kube import errors, flow_control, list_watch, request_builders, transport
 from windlass.kube.request_builders import ALL_OBJECTS, DEFAULT_DELETE_OPTIONS, Body, DeleteOptions, ListOptions
 from windlass.kube.resources import PODS, Resource, Unstructured, decoder
@@ -38,7 +37,7 @@ _log = logging.getLogger(__name__)
 class ClientSettings:
     """Settings of a client."""
 
-    user_agent: str = field(default_factory=lambda: f"windlass/{metadata.version('windlass')}")
+    user_agent: str = field(default_factory=lambda: f"windlass/{product.version()}")
     """User agent; the part before the slash is the default field manager."""
     writer: request_builders.WriteOptions = field(default_factory=lambda: request_builders.WriteOptions("windlass"))
     """Field manager of writes, and dry-run."""

@@ -18,7 +18,7 @@ from multiprocessing import connection, resource_tracker
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from windlass import errors
+from windlass import errors, product
 from windlass.sweep import run_outcomes, sweep_plan
 from windlass.sweep.run_outcomes import RunOutcome
 from windlass.sweep.sweep_plan import SweepPlan, SweepTask, serialize
@@ -226,9 +226,7 @@ def _import_dask() -> Any:
     try:
         return importlib.import_module("distributed")
     except ImportError:
-        raise errors.InvalidInput(
-            "--dask needs the extra `dask`: install it with pip install 'windlass[dask]'"
-        ) from None
+        raise errors.InvalidInput(product.explain_missing_extra("--dask", "dask")) from None
 
 
 def _check_workers(client: Any, address: str) -> None:

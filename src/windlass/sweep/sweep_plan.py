@@ -6,7 +6,6 @@ the version and a digest of windlass itself, so that results of another version 
 
 import functools
 import hashlib
-import importlib.metadata
 import itertools
 import math
 import pickle
@@ -19,7 +18,7 @@ import msgspec
 import numpy as np
 
 import windlass
-from windlass import errors
+from windlass import errors, product
 from windlass.autoscaler.options import flag_help, flags
 from windlass.simulator.scenario import model
 from windlass.simulator.workload_trace import Trace
@@ -39,7 +38,7 @@ def program_version() -> str:
         if place.parts[0] not in _UNRELATED_PACKAGES:
             digest.update(str(place).encode())
             digest.update(path.read_bytes())
-    return f"{importlib.metadata.version('windlass')} ({digest.hexdigest()[:12]})"
+    return f"{product.version()} ({digest.hexdigest()[:12]})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def test_the_server_reads_a_node_as_kubernetes_spells_it(plain: go_server.Served
         "template-a",
         "uid-a",
         {"zone": "a"},
-        {"windlass.dev/price-per-hour": "0.5"},
+        {"windlass.internal/price-per-hour": "0.5"},
         taints=(facts.Taint("gpu", "yes", "NoSchedule"),),
         allocatable=(("cpu", 3920), ("memory", 15 * expander_requests.GIB), ("pods", 110)),
         capacity=(("cpu", 4000), ("memory", 16 * expander_requests.GIB), ("pods", 110)),
@@ -196,7 +196,7 @@ def test_the_server_reads_a_node_as_kubernetes_spells_it(plain: go_server.Served
         "name": "template-a",
         "uid": "uid-a",
         "labels": {"zone": "a"},
-        "annotations": {"windlass.dev/price-per-hour": "0.5"},
+        "annotations": {"windlass.internal/price-per-hour": "0.5"},
     }
     assert heard["spec"] == {"providerID": "id://a", "taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}
     assert heard["status"]["allocatable"] == {"cpu": "3920m", "memory": "15Gi", "pods": "110"}

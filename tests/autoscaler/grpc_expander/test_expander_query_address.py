@@ -105,7 +105,9 @@ except errors.InvalidInput as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True, check=True)
-    assert done.stdout == "--expander: grpc needs h2, which is not installed; pip install 'windlass[grpc]' does that\n"
+    assert done.stdout == (
+        "--expander: grpc needs the extra `grpc`: install it with pip install 'windlass-autoscaler[grpc]'\n"
+    )
 
 
 def test_the_protocol_is_shipped() -> None:

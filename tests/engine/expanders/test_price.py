@@ -12,7 +12,7 @@ from windlass.engine.expanders import price
 from windlass.engine.expanders.price import INSTANCE_TYPE, INSTANCE_TYPE_BETA, PriceTable
 from windlass.engine.model import facts
 from windlass.engine.model.scale_up_status import ExpansionOption
-from windlass.engine.model.well_known import PRICE_ANNOTATION
+from windlass.product import PRICE_ANNOTATION
 
 GPU_LABEL = "cluster-api/accelerator"
 

@@ -301,10 +301,10 @@ def test_both_versions_of_the_api_are_read_alike(version: str, kind: str) -> Non
 @pytest.mark.parametrize(
     ("annotations", "price"),
     [
-        ({"windlass.dev/price-per-hour": "0.5", "cluster.x-k8s.io/machine-current-price": "9"}, 0.5),
+        ({"windlass.internal/price-per-hour": "0.5", "cluster.x-k8s.io/machine-current-price": "9"}, 0.5),
         ({"capacity.cluster-autoscaler.kubernetes.io/price": "0.25"}, 0.25),
         ({"cluster.x-k8s.io/machine-current-price": "0.125"}, 0.125),
-        ({"windlass.dev/price-per-hour": "cheap", "cluster.x-k8s.io/machine-current-price": "2"}, 2.0),
+        ({"windlass.internal/price-per-hour": "cheap", "cluster.x-k8s.io/machine-current-price": "2"}, 2.0),
         ({"cluster.x-k8s.io/machine-current-price": "-1"}, None),
     ],
 )

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from windlass import clock
+from windlass import clock, product
 from windlass.autoscaler.options import process_options
 from windlass.engine.expanders import chain
 from windlass.engine.expanders.grpc import BestOptionsRequest
@@ -96,10 +96,7 @@ def open_expander(
     try:
         from windlass.autoscaler.grpc_expander import client
     except ModuleNotFoundError as error:
-        lacking = (error.name or "").partition(".")[0]
-        raise InvalidInput(
-            f"--expander: grpc needs {lacking}, which is not installed; pip install 'windlass[grpc]' does that"
-        ) from error
+        raise InvalidInput(product.explain_missing_extra("--expander: grpc", "grpc")) from error
     return client.GrpcExpanderClient(at, expander_options.grpc_expander_cert)
 
 

@@ -36,6 +36,8 @@ class AutoscalerCommand:
 
     settings: settings.Settings
     options: process_options.ProcessOptions
+    behavior: str = ""
+    """What the decisions follow, for the log."""
     warnings: tuple[str, ...] = ()
     """Warnings about the command line."""
 
@@ -58,10 +60,11 @@ def split_arguments(arguments: Sequence[str]) -> ParsedArguments:
     return words
 
 
-def parse_command_line(words: ParsedArguments) -> AutoscalerCommand:
+def parse_command_line(words: ParsedArguments, default_behavior: str = "windlass") -> AutoscalerCommand:
     """Parse settings and process options. InvalidInput names the flag, the value and what is accepted."""
-    chosen = flags.parse_settings(words.given)
-    wired = flags.parse_process_options(words.given)
+    given = {"behavior": [default_behavior], **words.given}
+    chosen = flags.parse_settings(given)
+    wired = flags.parse_process_options(given)
     if wired.objects.scheduler_config_file:
         try:
             profile = scheduler_config.load_profile(Path(wired.objects.scheduler_config_file))
@@ -69,7 +72,10 @@ def parse_command_line(words: ParsedArguments) -> AutoscalerCommand:
             raise InvalidInput(f"--scheduler-config-file: {error}") from error
         chosen = replace(chosen, filters=profile.filters)
     return AutoscalerCommand(
-        chosen, wired, (*flags.find_flag_warnings(words.given), *_describe_stray(words), *_describe_swallowed(words))
+        chosen,
+        wired,
+        flags.describe_behavior(given),
+        (*flags.find_flag_warnings(given), *_describe_stray(words), *_describe_swallowed(words)),
     )
 
 

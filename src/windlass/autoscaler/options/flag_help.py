@@ -16,7 +16,11 @@ from windlass.engine.model import deviations, settings
 from windlass.kube import time_formats
 from windlass.observability import options as observability_options
 
-USAGE = "Usage: windlass autoscaler [--<flag>=<value> ...]"
+USAGE = {
+    "windlass": "Usage: windlass autoscaler [--<flag>=<value> ...]",
+    "cluster-autoscaler": "Usage: cluster-autoscaler [--<flag>=<value> ...]",
+}
+"""Usage by default behavior: `cluster-autoscaler` is the entry point that decides as Cluster Autoscaler."""
 INTRODUCTION = (
     "Adds nodes for unschedulable pods and removes unneeded nodes, through Cluster API. It accepts the flags of "
     "cluster-autoscaler with their types and defaults, and is a drop-in replacement for it."
@@ -32,7 +36,8 @@ _TITLES = {
     "groups": "Defaults of node groups, which annotations of a group override.",
 }
 _BEHAVIOR = (
-    "windlass, or cluster-autoscaler to decide like Cluster Autoscaler. Flags of single deviations override either."
+    "windlass, or cluster-autoscaler to decide as Cluster Autoscaler does. Flags of single deviations override either. "
+    "The entry point `cluster-autoscaler` has the second as its default, `windlass autoscaler` the first."
 )
 _SEED = "Seed for breaking ties: equal seeds give equal decisions."
 
@@ -68,16 +73,26 @@ def find_sections() -> Iterator[tuple[str, list[FlagEntry]]]:
     )
 
 
-def format_text(width: int) -> str:
-    """Format the help text for a terminal of this width."""
-    lines = [USAGE, "", *textwrap.wrap(INTRODUCTION, width)]
+def format_text(width: int, default_behavior: str) -> str:
+    """Format the help text of the entry point with this default behavior, for a terminal of this width."""
+    lines = [USAGE[default_behavior], "", *textwrap.wrap(INTRODUCTION, width)]
     for title, entries in find_sections():
         lines += ["", title]
         for entry in entries:
-            default = f" (default {entry.default})" if entry.default else ""
+            shown = _default_with(default_behavior, entry)
+            default = f" (default {shown})" if shown else ""
             lines.append(f"  --{entry.name}  {entry.takes}{default}")
             lines += textwrap.wrap(entry.told, width, initial_indent=" " * 8, subsequent_indent=" " * 8)
     return "\n".join(lines)
+
+
+def _default_with(default_behavior: str, entry: FlagEntry) -> str:
+    if entry.name == "behavior":
+        return default_behavior
+    flag = flags.DECISION_FLAGS.get(entry.name)
+    if flag is None or flag.group != "deviations":
+        return entry.default
+    return format_value(flag.read, getattr(flags.BEHAVIOR_PRESETS[default_behavior], flag.field))
 
 
 def format_markdown() -> str:

@@ -267,6 +267,19 @@ def find_flag_warnings(given: FlagTexts) -> Iterator[str]:
             yield f"--{name}: deprecated in Cluster Autoscaler"
 
 
+def describe_behavior(given: FlagTexts) -> str:
+    """Return a line for the log: which autoscaler the decisions follow, and the flags that make exceptions."""
+    chosen = parse_settings(given).deviations
+    name = given["behavior"][-1] if "behavior" in given else "windlass"
+    preset = BEHAVIOR_PRESETS[name]
+    changed = [
+        f"--{flag.name}"
+        for flag in DECISION_FLAGS.values()
+        if flag.group == "deviations" and getattr(chosen, flag.field) != getattr(preset, flag.field)
+    ]
+    return f"decisions follow behavior={name} changed_by={','.join(changed) or 'none'}"
+
+
 def suggest_flag(name: str) -> str:
     """Return a suggestion for a misspelled flag, as the end of a sentence; empty if none is similar."""
     near = difflib.get_close_matches(name, READERS, n=1, cutoff=0.75)

@@ -6,7 +6,6 @@ Digests are short names of large values, equal for equal values in any process.
 import dataclasses
 import enum
 import hashlib
-import importlib.metadata
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from windlass import klog
+from windlass import klog, product
 from windlass.autoscaler.recording import recording_file, snapshot_journal, value_codec
 from windlass.engine import time_limits
 from windlass.engine.drain_loop import DrainLoopResult, advance
@@ -188,7 +187,7 @@ class DecisionRecorder:
         self._given = self._result = memory
         self._writer.begin(
             {
-                "windlass": importlib.metadata.version("windlass"),
+                "windlass": product.version(),
                 "at_s": now_s,
                 "settings": value_codec.encode_value(settings),
                 "durable": value_codec.encode_durable(memory.durable),

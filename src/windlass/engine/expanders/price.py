@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from windlass import product
 from windlass.engine.model import facts, well_known
 from windlass.engine.model.scale_up_status import ExpansionOption
 
@@ -155,7 +156,7 @@ class PriceTable:
 
     def node_price(self, node: facts.Node) -> float | None:
         """None if neither annotation nor table holds a valid price."""
-        text = node.annotations.get(well_known.PRICE_ANNOTATION)
+        text = node.annotations.get(product.PRICE_ANNOTATION, node.annotations.get(product.FORMER_PRICE_ANNOTATION))
         if text is not None:
             return well_known.parse_price(text)
         instance_type = node.labels.get(INSTANCE_TYPE) or node.labels.get(INSTANCE_TYPE_BETA, "")

@@ -7,6 +7,7 @@ prices by annotation.
 import math
 from collections.abc import Mapping
 
+from windlass import product
 from windlass.engine.model import facts
 
 GPU_RESOURCES = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
@@ -103,14 +104,13 @@ def gone_at_s(deleted_s: float, grace_s: float | None) -> float:
     return deleted_s + (DEFAULT_GRACE_S if grace_s is None else grace_s) + TERMINATING_EXTRA_S
 
 
-PRICE_ANNOTATION = "windlass.dev/price-per-hour"
-
 PRICE_ANNOTATIONS = (
-    PRICE_ANNOTATION,
+    product.PRICE_ANNOTATION,
+    product.FORMER_PRICE_ANNOTATION,
     "capacity.cluster-autoscaler.kubernetes.io/price",
     "cluster.x-k8s.io/machine-current-price",
 )
-"""Annotations that may hold a group's price; the first valid one counts. The second and third were proposed for
+"""Annotations that may hold a group's price; the first valid one counts. The last two were proposed for
 karpenter-provider-cluster-api."""
 
 

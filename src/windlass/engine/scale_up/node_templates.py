@@ -8,6 +8,7 @@ of conditions, startup and status taints) are removed.
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from windlass import product
 from windlass.engine.cluster_state import readiness
 from windlass.engine.model import facts, node_groups, scale_up_status, well_known
 
@@ -112,7 +113,7 @@ def _from_example(
 
 def _with_price(template: scale_up_status.GroupTemplate, price: float) -> scale_up_status.GroupTemplate:
     """A node does not know what it costs; its group does."""
-    annotations = {**template.node.annotations, well_known.PRICE_ANNOTATION: str(price)}
+    annotations = {**template.node.annotations, product.PRICE_ANNOTATION: str(price)}
     return dataclasses.replace(template, node=dataclasses.replace(template.node, annotations=annotations))
 
 

@@ -9,6 +9,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from windlass import product
+
 
 @dataclass(frozen=True, slots=True)
 class RandomStreams:
@@ -52,8 +54,6 @@ MAX_SIZE_ANNOTATION = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-si
 OPTIONS_PREFIX = "cluster.x-k8s.io/autoscaling-options-"
 
 CAPACITY_PREFIX = "capacity.cluster-autoscaler.kubernetes.io/"
-
-PRICE_ANNOTATION = "windlass.dev/price-per-hour"
 
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 
@@ -134,7 +134,7 @@ def make_group_objects(group: NodeGroup) -> list[Json]:
         **{OPTIONS_PREFIX + name: value for name, value in group.options.items()},
     }
     if group.price_per_hour:
-        annotations[PRICE_ANNOTATION] = str(group.price_per_hour)
+        annotations[product.PRICE_ANNOTATION] = str(group.price_per_hour)
     if group.taints:
         annotations[CAPACITY_PREFIX + "taints"] = ",".join(map(_make_taint, group.taints))
     return [template, _make_deployment(group, annotations)]

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from windlass import product
 from windlass.simulator.cluster import api_objects, api_resources, cloud
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.api_objects import PodsByNode
@@ -18,9 +19,7 @@ from windlass.simulator.reference_scheduler import node_filters
 
 Json = dict[str, Any]
 
-ANNOTATION_PREFIX = "simulator.windlass.dev/"
-
-START, RUN, STOP = ANNOTATION_PREFIX + "start", ANNOTATION_PREFIX + "run", ANNOTATION_PREFIX + "stop"
+START, RUN, STOP = (product.SIMULATOR_PREFIX + verb for verb in ("start", "run", "stop"))
 
 _DEFAULT_START = DelayDistribution(2.0)
 
