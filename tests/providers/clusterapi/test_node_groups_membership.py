@@ -5,7 +5,7 @@ The cases are those of Cluster Autoscaler's tests of its provider.
 
 import pytest
 
-from tests.providers.clusterapi.management_cluster import Bed, enough, node, play
+from tests.providers.clusterapi.management_cluster import INFRASTRUCTURE, Bed, define, enough, node, play
 from windlass.kube import request_builders
 from windlass.providers.clusterapi import group_discovery
 
@@ -148,3 +148,26 @@ def test_discovery_finds_what_any_spec_names_and_only_that_has_nodes(specs: list
 
     config = group_discovery.read_config([f"clusterapi:{spec}" for spec in specs], {})
     play(scenario, arrange, config=config)
+
+
+def test_each_template_kind_is_read_in_the_version_that_serves_it() -> None:
+    """The group's newest version lacks a kind that only an older one has."""
+    capacity = {"cpu": "4", "memory": "8Gi"}
+
+    def arrange(bed: Bed) -> None:
+        bed.server.apply(define(INFRASTRUCTURE, "NewMachineTemplate", "v1beta2"))
+        metadata = {"name": "new", "namespace": "default"}
+        new = {"apiVersion": f"{INFRASTRUCTURE}/v1beta2", "kind": "NewMachineTemplate", "metadata": metadata}
+        bed.server.apply({**new, "status": {"capacity": capacity}})
+        bed.apply("FakeMachineTemplate", "old", status={"capacity": capacity})
+        bed.group("new", 0, refers_to="NewMachineTemplate")
+        bed.group("old", 0, refers_to="FakeMachineTemplate")
+
+    async def scenario(bed: Bed) -> None:
+        groups = await bed.observe()
+        assert sorted(groups) == ["MachineDeployment/default/new", "MachineDeployment/default/old"]
+        for group in groups.values():
+            assert group.template is not None
+            assert dict(group.template.allocatable)["cpu"] == 4000
+
+    play(scenario, arrange)
