@@ -10,14 +10,16 @@ import yaml
 from tests.autoscaler.capacity_apis.test_provisioning_requests_atomic import ALONE
 from tests.autoscaler.in_process_cluster import Cluster, Json, play
 from tests.autoscaler.test_autoscaler import quick
-from tests.autoscaler.test_autoscaler_cluster_api import G, arrange, autoscaling, find_size, put
+from tests.autoscaler.test_autoscaler_cluster_api import VERSION, G, arrange, autoscaling, find_size, put
 from tests.providers.clusterapi import management_cluster
+from tests.providers.clusterapi.management_cluster import GROUP, MAX, MIN, enough
 from windlass import clock
 from windlass.autoscaler import app
 from windlass.autoscaler.autoscaler import Autoscaler, run_inline
 from windlass.explain import explain_context, queries
 from windlass.explain.queries import ExplainQuery, SubjectKind
 from windlass.kube import resources
+from windlass.kube.resources import Resource
 from windlass.providers.clusterapi import group_discovery
 
 REMEDY = "remove replicas from the entry md-0 of machineDeployments in spec.topology.workers of Cluster default/work"
@@ -198,3 +200,37 @@ def test_where_the_machines_are_in_another_cluster_the_event_is_written_there() 
         await asyncio.gather(*tasks, return_exceptions=True)
 
     time.run(main())
+
+
+@pytest.mark.parametrize("respects", [True, False])
+def test_a_pool_that_another_autoscaler_scales_is_left_alone_and_named(respects: bool) -> None:
+    managed_by = "cluster.x-k8s.io/replicas-managed-by"
+    remedy = f"remove the annotation {managed_by}, or both size annotations, from MachinePool default/pool"
+    message = (
+        "spec.replicas is applied by the infrastructure provider (replicas-managed-by: external-autoscaler), which "
+        f"reverts every other size: {remedy}"
+    )
+
+    async def scenario(cluster: Cluster) -> None:
+        arrange(cluster, 0)
+        annotations = {MIN: "0", MAX: "9", **enough("8", "16Gi"), managed_by: "external-autoscaler"}
+        put(cluster, "MachinePool", "pool", metadata={"annotations": annotations}, spec={"replicas": 0})
+        cluster.add_pod("w", "6")
+        cluster.writes_events = True
+        async with autoscaling(cluster) as running:
+            await cluster.clock.sleep(30.0)
+            events = {item["reason"]: item for item in await cluster.events()}
+            assert events["ReplicasManagedExternally"]["message"] == f"Node group cannot be scaled: {message}"
+            assert events["ReplicasManagedExternally"]["involvedObject"]["kind"] == "MachinePool"
+            pools = Resource(f"{GROUP}/{VERSION}", "machinepools", "MachinePool", True, resources.Unstructured)
+            pool = await cluster.api.get(pools, "pool", "default")
+            assert pool["spec"]["replicas"] == (0 if respects else 1)
+            effect = "neither raised nor lowered" if respects else "scaled in vain"
+            assert f"It is {effect}: {message}." in await explain(running, "group", "pool")
+            if respects:
+                assert "1 replicas set by the infrastructure provider" in events["NotTriggerScaleUp"]["message"]
+                told = await explain(running, "pod", "w", "default")
+                assert "cannot grow: replicas set by the infrastructure provider" in told
+                assert remedy in told
+
+    play(scenario, quick(respect_replicas_managed_by=respects))

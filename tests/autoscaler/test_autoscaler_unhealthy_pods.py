@@ -112,3 +112,34 @@ def test_a_pod_that_breaks_later_lets_its_node_go() -> None:
             assert count_evictions(cluster) == {"broken": 1}
 
     play(scenario, quick())
+
+
+def set_observed_generation(cluster: Cluster, generation: int) -> None:
+    """As the disruption controller does once it has read the spec."""
+    status: Json = {"status": {"observedGeneration": generation}}
+    budgets = resources.POD_DISRUPTION_BUDGETS
+    patch = request_builders.build_merge_patch(budgets, "web", status, "default", subresource="status")
+    assert cluster.server.handle(patch).status == 200
+
+
+@pytest.mark.parametrize(
+    "behavior", [deviations.ALL_DEVIATIONS, deviations.NO_DEVIATIONS], ids=["windlass", "as Cluster Autoscaler does"]
+)
+def test_a_node_stays_until_the_status_of_a_budget_is_as_new_as_its_spec(behavior: deviations.Deviations) -> None:
+    """The API evicts nothing that is charged to such a budget: Cluster Autoscaler tries all the same."""
+
+    async def scenario(cluster: Cluster) -> None:
+        broken_beside_whole(cluster)
+        set_ready(cluster, "broken", True)
+        add_budget(cluster, minAvailable=1)
+        set_observed_generation(cluster, 0)
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(120.0)
+            assert cluster.provider.groups["a"].size == 2
+            assert bool(count_evictions(cluster)) is (behavior is deviations.NO_DEVIATIONS)
+            set_observed_generation(cluster, 1)
+            await wait_until_gone(cluster)
+            if behavior is deviations.ALL_DEVIATIONS:
+                assert count_evictions(cluster) == {"broken": 1}
+
+    play(scenario, replace(quick(), deviations=behavior))

@@ -142,6 +142,22 @@ def test_one_half_may_be_off_where_it_makes_no_difference() -> None:
     assert read_plugins(filter={"disabled": named("NodePorts")}).filters.disabled == {"NodePorts"}
 
 
+def test_a_filter_that_is_disabled_at_its_own_point_keeps_its_pre_filter() -> None:
+    found = snapshot.build_snapshot([facts.Node("a", allocatable=(("pods", 10),))], [])
+    faulty = facts.Pod("default", "p", spec=facts.PodSpec(spread_fault="x is no operator"))
+
+    def count_fitting(profile: scheduler_config.SchedulerProfile) -> int:
+        return len(registry.diagnose(found, found.shape_of(faulty), profile.filters).feasible)
+
+    assert count_fitting(scheduler_config.DEFAULT_PROFILE) == 0
+    half, both = ({point: {"disabled": named("PodTopologySpread")} for point in points}
+                  for points in (("filter",), ("filter", "preFilter")))  # fmt: skip
+    assert count_fitting(read_plugins(**half)) == 0
+    assert count_fitting(read_plugins(**both)) == 1
+    for name in ("NodeAffinity", "InterPodAffinity", "VolumeBinding", "DynamicResources", "NodeName"):
+        assert read_plugins(filter={"disabled": named(name)}).filters.prefilter_only == {name}
+
+
 @pytest.mark.parametrize(
     ("points", "complaint"),
     [
@@ -164,7 +180,6 @@ def test_one_half_may_be_off_where_it_makes_no_difference() -> None:
             {"preFilter": {"disabled": named("NodePorts")}},
             "preFilter.disabled: found 'NodePorts', expected NodePorts disabl",
         ),
-        ({"filter": {"disabled": named("VolumeBinding")}}, "its preFilter refuses pods by itself"),
     ],
 )
 def test_a_plugin_that_cannot_be_honoured_is_named(points: dict[str, Any], complaint: str) -> None:

@@ -56,6 +56,15 @@ def test_pods_of_one_owner_are_one_line_unless_filters_can_tell_them_apart() -> 
     assert "ns/web-0 and 2 more" in show(objects.node("n"), *pods)
 
 
+def test_a_cloud_tpu_rules_out_nodes_as_in_kube_scheduler() -> None:
+    waits = objects.pod("p")
+    waits["spec"]["containers"][0]["resources"]["requests"]["cloud-tpus.google.com/v4"] = "8"
+    (found,) = judge(objects.node("n"), waits)
+
+    assert found["fits"] == []
+    assert found["message"] == "0/1 nodes are available: 1 Insufficient cloud-tpus.google.com/v4."
+
+
 def test_each_pod_is_judged_as_if_it_were_alone() -> None:
     found = judge(objects.node("n", cpu="1"), *(objects.pod(f"p{i}", owner="o") for i in range(5)))
 

@@ -407,7 +407,7 @@ def pod_identity(metadata: meta.ObjectMeta) -> str:
 
 def pod_sink(kept: snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[pod_models.Pod, facts.Pod]:
     def read(pod: pod_models.Pod) -> tuple[facts.Pod, errors.InvalidObject | None]:
-        return pods.read_pod_with_warning(pod, kept.release)
+        return pods.read_pod_with_warning(pod, kept.release, cloud_tpus=False)
 
     return ValidatingSink(_PodStore(kept), read, pod_identity, behind, pods.salvage_pod)
 

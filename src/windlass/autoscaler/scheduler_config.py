@@ -4,6 +4,7 @@ Reads --scheduler-config-file like kube-scheduler: one profile, its plugins by e
 change filters. The release is --kube-scheduler-version or that of the API server.
 """
 
+import dataclasses
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,7 @@ KNOWN_PLUGINS = (*DEFAULT_PLUGINS, "GangScheduling", "TopologyPlacementGenerator
 _REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 """Plugins of former releases, which existing files still disable."""
 
-_FILTER_ONLY = frozenset(("NodeUnschedulable", "NodeName", "TaintToleration"))
+_FILTER_ONLY = frozenset(("NodeUnschedulable", "TaintToleration"))
 """Plugins without a preFilter."""
 
 _STATEFUL_PREFILTERS = frozenset(
@@ -103,10 +104,8 @@ _STATEFUL_PREFILTERS = frozenset(
 )  # fmt: skip
 """Plugins whose filter fails for every pod without its preFilter."""
 
-_REJECTING_PREFILTERS = frozenset(("NodeAffinity", "VolumeBinding", "VolumeRestrictions", "VolumeZone"))
-"""Plugins whose preFilter rejects pods or nodes."""
-
-_PREFILTERS = _STATEFUL_PREFILTERS | _REJECTING_PREFILTERS | {"NodeVolumeLimits"}
+_PREFILTERS = _STATEFUL_PREFILTERS | {"NodeAffinity", "NodeName", "NodeVolumeLimits", "VolumeZone"}
+"""Plugins with a preFilter. That of NodeName exists since release 1.37."""
 
 _FILTERS = _PREFILTERS | _FILTER_ONLY
 
@@ -119,9 +118,10 @@ _EXTENSION_POINTS = {
 """Plugins by extension point."""
 
 
-def read_disabled(plugins: kubescheduler.Plugins, at: str) -> frozenset[str]:
-    """Return the names of disabled filter plugins. InvalidField for a configuration that kube-scheduler rejects, or
-    that cannot be represented.
+def read_filter_plugins(plugins: kubescheduler.Plugins, at: str) -> settings.FilterConfig:
+    """Read which filters are disabled, and which of these still have their preFilter.
+
+    InvalidField for a configuration that kube-scheduler rejects, or in which a plugin would fail for every pod.
     """
     for name, plugin_set in _by_point(plugins).items():
         _check_plugin_names(plugin_set, name, f"{at}.{name}")
@@ -135,10 +135,7 @@ def read_disabled(plugins: kubescheduler.Plugins, at: str) -> frozenset[str]:
     for name in sorted(filters & _STATEFUL_PREFILTERS - prefilters):
         both = f"{name} disabled at filter, too, or not at all: it cannot filter without its preFilter"
         raise fields.InvalidField(f"{at}.preFilter.disabled", name, both)
-    for name in sorted(prefilters & _REJECTING_PREFILTERS - filters):
-        both = f"{name} disabled at preFilter, too, or at multiPoint: its preFilter refuses pods by itself"
-        raise fields.InvalidField(f"{at}.filter.disabled", name, both)
-    return _FILTERS - filters
+    return settings.FilterConfig(disabled=_FILTERS - filters, prefilter_only=prefilters - filters)
 
 
 def _by_point(plugins: kubescheduler.Plugins) -> dict[str, kubescheduler.PluginSet]:
@@ -189,7 +186,7 @@ ArgsOf = TypeVar("ArgsOf", bound=kubescheduler.Args)
 
 
 def read_plugin_args(
-    configs: Sequence[kubescheduler.PluginConfig], at: str, disabled: frozenset[str]
+    configs: Sequence[kubescheduler.PluginConfig], at: str, plugins: settings.FilterConfig
 ) -> settings.FilterConfig:
     """Read the arguments of enabled filter plugins from a profile's pluginConfig.
 
@@ -199,10 +196,10 @@ def read_plugin_args(
     spread, path = _args_of(given, "PodTopologySpread", kubescheduler.PodTopologySpreadArgs)
     _check_defaulting(spread, path)
     for i, constraint in enumerate(spread.default_constraints or ()):
-        _check_constraint(constraint, f"{path}.defaultConstraints[{i}]", "PodTopologySpread" not in disabled)
+        _check_constraint(constraint, f"{path}.defaultConstraints[{i}]", "PodTopologySpread" not in plugins.disabled)
     ignored, groups = _read_ignored_resources(*_args_of(given, "NodeResourcesFit", kubescheduler.NodeResourcesFitArgs))
-    return settings.FilterConfig(
-        disabled=disabled,
+    return dataclasses.replace(
+        plugins,
         ignored_resources=ignored,
         ignored_resource_groups=groups,
         added_affinity=_read_added_affinity(*_args_of(given, "NodeAffinity", kubescheduler.NodeAffinityArgs)),
@@ -383,8 +380,8 @@ def _read_profile(profile: kubescheduler.Profile) -> SchedulerProfile:
             f"{_PROFILE_FIELD}.schedulerName", "", "the name that pods ask for in spec.schedulerName"
         )
     _check_range(profile.percentage_of_nodes_to_score, 0, 100, f"{_PROFILE_FIELD}.percentageOfNodesToScore")
-    disabled = read_disabled(profile.plugins or kubescheduler.Plugins(), f"{_PROFILE_FIELD}.plugins")
-    filters = read_plugin_args(profile.plugin_config or (), f"{_PROFILE_FIELD}.pluginConfig", disabled)
+    plugins = read_filter_plugins(profile.plugins or kubescheduler.Plugins(), f"{_PROFILE_FIELD}.plugins")
+    filters = read_plugin_args(profile.plugin_config or (), f"{_PROFILE_FIELD}.pluginConfig", plugins)
     return SchedulerProfile(
         DEFAULT_PROFILE.scheduler_name if profile.scheduler_name is None else profile.scheduler_name, filters
     )

@@ -217,7 +217,7 @@ def _find_blockers(
         backoff = at.decision.story.health.groups[group.id].backoff
         assert backoff is not None, "the context says that it backs off"
         yield ScaleUpBlocker(str(unsafe), Remedy(RemedyKind.WAIT, group.id, at_s=backoff.until_s))
-    elif unsafe is scale_up_status.SkipReason.REPLICAS_OWNED:
+    elif unsafe in (scale_up_status.SkipReason.REPLICAS_OWNED, scale_up_status.SkipReason.REPLICAS_MANAGED):
         assert group.replicas_owner is not None, "the context says that its size has an owner"
         yield ScaleUpBlocker(str(unsafe), Remedy(RemedyKind.TOPOLOGY_REPLICAS, group.id, group.replicas_owner.remedy))
     elif unsafe is not None:

@@ -440,7 +440,8 @@ def replicas_owned_events(
         owner = group.replicas_owner
         if owner is not None and group.id not in known:
             message = f"Node group cannot be scaled: {owner.message}"
-            yield EventOccurrence(_group_reference(group.id, owner), WARNING, "TopologyOwnsReplicas", message)
+            reason = "TopologyOwnsReplicas" if owner.is_topology else "ReplicasManagedExternally"
+            yield EventOccurrence(_group_reference(group.id, owner), WARNING, reason, message)
 
 
 def _group_reference(id: str, owner: node_groups.ReplicasOwner) -> InvolvedObject:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.autoscaler.capacity_apis.api_objects import (
     Json,
     add_buffer,
@@ -13,7 +15,10 @@ from tests.autoscaler.capacity_apis.api_objects import (
     status,
 )
 from tests.autoscaler.in_process_cluster import Cluster
+from windlass import quantity
 from windlass.autoscaler.capacity_apis import buffer_templates
+from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
+from windlass.engine.model.provisioning import Condition
 from windlass.engine.model.settings import GroupDefaults, InjectionSettings, Settings
 from windlass.kube import resources
 
@@ -212,3 +217,71 @@ async def test_without_a_dry_run_requests_of_the_whole_pod_follow_from_its_limit
         await cluster.clock.sleep(30)
         assert (await told(cluster, "b"))[1] == 3
         assert (await own_template(cluster, "b"))["resources"]["requests"] == {"cpu": "3"}
+
+
+def amounts(**resources: str) -> Json:
+    return {name.replace("_", "-"): amount for name, amount in resources.items()}
+
+
+@pytest.mark.parametrize(
+    ("spec", "requests"),
+    [
+        ({"containers": [{}]}, {}),
+        ({"containers": [{"resources": {"limits": amounts(cpu="1")}}]}, amounts(cpu="1")),
+        (
+            {"containers": [{}], "initContainers": [{"resources": {"limits": amounts(cpu="1", memory="1Gi")}}]},
+            amounts(cpu="1", memory="1Gi"),
+        ),
+        (
+            {"containers": [{"resources": {"limits": amounts(cpu="1"), "requests": amounts(cpu="500m")}}]},
+            amounts(cpu="500m"),
+        ),
+        (
+            {
+                "containers": [
+                    {"resources": {"limits": amounts(cpu="1", memory="1Gi"), "requests": amounts(cpu="500m")}}
+                ]
+            },
+            amounts(cpu="500m", memory="1Gi"),
+        ),
+        ({"containers": [{}], "resources": {"limits": amounts(cpu="1")}}, amounts(cpu="1")),
+        ({"containers": [{}], "resources": {"requests": amounts(cpu="100m")}}, amounts(cpu="100m")),
+        (
+            {
+                "containers": [{"resources": {"requests": {"hugepages-2Mi": "1Gi"}}}],
+                "resources": {"limits": amounts(cpu="1")},
+            },
+            {"cpu": "1", "hugepages-2Mi": "1Gi"},
+        ),
+        (
+            {
+                "containers": [{"resources": {"requests": amounts(cpu="100m")}}],
+                "resources": {"limits": amounts(cpu="1")},
+            },
+            amounts(cpu="100m"),
+        ),
+    ],
+)
+def test_without_a_dry_run_a_template_requests_what_the_api_server_would_have_it_request(
+    spec: Json, requests: Json
+) -> None:
+    """The cases of Cluster Autoscaler's tests, and last one in which it takes the pod-level limit of CPU."""
+    completed = buffer_templates.default_template({"spec": spec})["spec"]
+    found = buffer_templates.read_sample(completed).requests
+    assert found == {name: quantity.parse_quantity(amount) for name, amount in requests.items()}
+
+
+@pytest.mark.parametrize(
+    "what", ["no such template", capacity_buffer.ResolvedTemplate(capacity_buffer.SamplePod({}), 1)]
+)
+def test_conditions_of_others_stay_whatever_becomes_of_a_buffer(
+    what: capacity_buffer.ResolvedTemplate | str,
+) -> None:
+    foreign = Condition("example.com/Audited", "True", "Yes", "by hand", 1.0)
+    status = capacity_buffer.BufferStatus(conditions=(foreign,))
+    buffer = capacity_buffer.CapacityBuffer("ns", "b", template="t", replicas=1, status=status)
+    after = capacity_buffer.reconcile_buffers([buffer], {buffer.key: what}, [], 2.0).statuses[buffer.key]
+    injected = buffer_pods.inject_buffer(replace(buffer, status=after), lambda name: 1, 3.0).status
+    assert foreign in after.conditions
+    assert foreign in injected.conditions
+    assert len(injected.conditions) > 1

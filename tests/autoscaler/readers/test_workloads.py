@@ -27,6 +27,16 @@ def test_budgets(spec: dict[str, Any], selector: LabelSelector | None) -> None:
     assert pod_disruption_budget == facts.PodDisruptionBudget("ns", "x", selector, 2)
 
 
+@pytest.mark.parametrize(
+    ("generation", "observed", "is_stale"), [(None, None, False), (1, None, True), (2, 1, True), (2, 2, False)]
+)
+def test_budgets_whose_status_is_older_than_their_spec(
+    generation: int | None, observed: int | None, is_stale: bool
+) -> None:
+    budget = {"metadata": {**METADATA, "generation": generation}, "status": {"observedGeneration": observed}}
+    assert objects.pdb(budget).is_stale is is_stale
+
+
 def test_a_budget_that_nobody_has_computed_yet_allows_nothing() -> None:
     assert objects.pdb({"metadata": METADATA}).disruptions_allowed == 0
 
@@ -54,6 +64,14 @@ def test_controllers_tell_how_many_pods_they_keep(kind: str, spec: dict[str, Any
     controller = objects.controller(kind, {"metadata": METADATA, "spec": spec, "status": {"replicas": 9}})
 
     assert controller == facts.Controller(kind, "ns", "x", "u", replicas)
+
+
+def test_a_daemon_set_keeps_requests_for_cloud_tpus() -> None:
+    container = {"name": "c", "resources": {"requests": {"cpu": "1", "cloud-tpus.google.com/v4": "8"}}}
+    raw = {"metadata": METADATA, "spec": {"template": {"spec": {"containers": [container]}}}}
+    daemon_set, _ = workloads.read_daemon_set_with_warning(scheme.decode_as(models_workloads.DaemonSet, raw))
+
+    assert dict(daemon_set.pod.spec.requests) == {"cpu": 1000, "cloud-tpus.google.com/v4": 8}
 
 
 def test_jobs_and_daemon_sets() -> None:

@@ -56,6 +56,28 @@ def test_without_the_deviation_such_a_group_is_raised(settings: Settings) -> Non
     assert sizes(decide_once(observe([owned("g", members)], members, pods), settings)) == {"g": 2}
 
 
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        (WINDLASS, {}),
+        (SCALES, {}),
+        (choose(WINDLASS, "deviations", respect_replicas_managed_by=False), {"g": 2}),
+        (PEER, {"g": 2}),
+    ],
+)
+def test_a_pool_that_others_scale_has_a_flag_and_a_reason_of_its_own(
+    settings: Settings, wanted: dict[str, int]
+) -> None:
+    members = nodes("g", 1)
+    pods = [running("full", "g-0", 4000), pending("p", 3000)]
+    pool = replace(owned("g", members), replicas_owner=replace(OWNER, is_topology=False))
+    decision = decide_once(observe([pool], members, pods), settings)
+    assert sizes(decision) == wanted
+    if not wanted:
+        (proposal,) = decision.story.scale_ups
+        assert proposal.skipped == {"g": (str(SkipReason.REPLICAS_MANAGED),)}
+
+
 def test_another_group_is_raised_in_its_place() -> None:
     members = [*nodes("g", 1), *nodes("h", 1)]
     pods = [running(f"full-{one.name}", one.name, 4000) for one in members] + [pending("p", 3000)]

@@ -48,6 +48,29 @@ def test_a_refusal_before_any_node_is_looked_at_comes_first() -> None:
     assert judgement.feasible.tolist() == []
 
 
+def test_the_pre_filter_of_a_plugin_without_filter_still_refuses_pods() -> None:
+    fields = (Requirement("metadata.name", Operator.IN, ("elsewhere",)),)
+    refused = {
+        "PodTopologySpread": facts.PodSpec(spread_fault="x is no operator"),
+        "InterPodAffinity": facts.PodSpec(interpod_fault="x is no operator"),
+        "DynamicResources": facts.PodSpec(claims=(facts.PodClaim("gpu", "missing"),)),
+        "VolumeRestrictions": facts.PodSpec(volumes=(facts.Volume("data", "persistentVolumeClaim", "missing"),)),
+        "NodeAffinity": facts.PodSpec(node_affinity=NodeSelector((NodeSelectorTerm(fields=fields),))),
+    }
+    for name, spec in refused.items():
+        snapshot = snapshots.build_snapshot([node("a")], [])
+        alone = frozenset((name, "NodeVolumeLimits", "VolumeBinding", "VolumeZone"))
+        without = settings.FilterConfig(disabled=alone)
+        assert feasible(snapshot, pod("p", spec=spec), without) == {"a"}, name
+        rejecting = settings.FilterConfig(disabled=alone, prefilter_only=frozenset((name,)))
+        assert feasible(snapshot, pod("p", spec=spec), rejecting) == set(), name
+        judgement = registry.diagnose(snapshot, snapshot.shape_of(pod("p", spec=spec)), rejecting)
+        assert judgement.feasible.tolist() == [], name
+        refusal = judgement[0]
+        assert refusal is not None, name
+        assert refusal.rule == name
+
+
 def test_the_verdict_is_summed_up_as_the_scheduler_does() -> None:
     snapshot = snapshots.build_snapshot(
         [node("a", cpu=100), node("b", cpu=200), node("c", unschedulable=True), node("d")], []

@@ -64,6 +64,31 @@ def test_a_machine_pool_of_a_topology_is_named_as_one() -> None:
     play(scenario, lambda bed: bed.group("g", 3, kind="MachinePool", annotations=enough()))
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "manager"),
+    [
+        ("MachinePool", "external-autoscaler", "external-autoscaler"),
+        ("MachinePool", "", "true"),
+        ("MachinePool", "false", None),
+        ("MachinePool", None, None),
+        ("MachineDeployment", "external-autoscaler", None),
+    ],
+)
+def test_the_provider_of_a_pool_that_others_scale_owns_the_size(
+    kind: str, value: str | None, manager: str | None
+) -> None:
+    managed = {} if value is None else {"cluster.x-k8s.io/replicas-managed-by": value}
+
+    async def scenario(bed: Bed) -> None:
+        owner = await find_owner(bed, f"{kind}/default/g")
+        assert (owner and owner.manager) == manager
+        if owner is not None:
+            assert not owner.is_topology
+            assert "remove the annotation cluster.x-k8s.io/replicas-managed-by, or both size" in owner.remedy
+
+    play(scenario, lambda bed: bed.group("g", 3, kind=kind, annotations={**enough(), **managed}))
+
+
 def test_a_topology_without_replicas_owns_all_but_the_size() -> None:
     async def scenario(bed: Bed) -> None:
         await apply(bed, "capi-topology", metadata={"labels": LABELS}, spec={"clusterName": "work"})

@@ -4,6 +4,7 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,13 +59,16 @@ def pods(draw: st.DrawFn, number: int) -> Json:
     wanted = {"cpu": f"{draw(st.integers(0, 3000))}m", "memory": f"{draw(st.integers(0, 4))}Gi"}
     if draw(st.integers(0, 4)) == 0:
         del wanted[draw(st.sampled_from(["cpu", "memory"]))]
-    selector = {"matchLabels": {"app": draw(st.sampled_from(APPS))}}
+    selector: Json = {"matchLabels": {"app": draw(st.sampled_from(APPS))}}
     spec: Json = {"containers": [{"name": "main", "resources": {"requests": wanted}}]}
     if draw(st.booleans()):
         spec["tolerations"] = [{"key": "special", "operator": "Exists"}]
     if draw(st.integers(0, 3)) == 0:
         spec["nodeSelector"] = {"disk": "fast"}
     key = draw(st.sampled_from([ZONE, HOST]))
+    broken = draw(st.integers(0, 5)) == 0
+    if broken:
+        selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["not a label"]}]}
     match draw(st.integers(0, 5)):
         case 0:
             constraint = {"maxSkew": draw(st.integers(1, 2)), "topologyKey": key, "labelSelector": selector}
@@ -80,7 +84,7 @@ def pods(draw: st.DrawFn, number: int) -> Json:
         case 3:
             spec["containers"][0]["ports"] = [{"hostPort": draw(st.sampled_from([80, 81]))}]
         case 4:
-            wish = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["slow"]}]}
+            wish = {"matchExpressions": [{"key": "disk", "operator": "Gt" if broken else "In", "values": ["slow"]}]}
             spec["affinity"] = {"nodeAffinity": {PREFERRED: [{"weight": 7, "preference": wish}]}}
     metadata: Json = {"name": f"p{number}", "namespace": draw(st.sampled_from(["x", "y"])), "uid": f"u{number}"}
     if draw(st.booleans()):
@@ -124,7 +128,9 @@ def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
         slot = quick.find_node(pod, shape)
         outcome = scheduling_cycle.schedule(view, pod)
         if not isinstance(outcome, scheduling_cycle.Placement):
-            assert slot == NO_SLOT, f"the plain one says {outcome.message}"
+            has_failed = outcome.reason == scheduling_cycle.SCHEDULER_ERROR
+            errors = {NO_SLOT: shape.pre_filter_error, placement.SCORE_FAILED: shape.pre_score_error}
+            assert errors[slot] == (outcome.message if has_failed else ""), f"the plain one says {outcome.message}"
             continue
         assert slot != NO_SLOT, f"the plain one says {outcome.node_name}"
         passed = [view.nodes[name] for name, refusal in filters.run_filters(view, pod).items() if refusal is None]
@@ -193,6 +199,52 @@ def test_a_pod_that_never_preempts_waits() -> None:
     small_clusters.pass_time(world, 20)
     assert small_clusters.running(world, "meek") == []
     assert len(small_clusters.running(world, "web")) == 8
+
+
+UNPARSABLE = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["a b"]}]}
+SPREAD = {"maxSkew": 1, "topologyKey": HOST, "labelSelector": UNPARSABLE}
+NEWEST = {"matchExpressions": [{"key": "generation", "operator": "Gt", "values": ["new"]}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "DoNotSchedule"}]},
+            'running PreFilter plugin "PodTopologySpread": get constraints from pod: obtaining pod\'s hard topology '
+            'spread constraints: values[0][app]: Invalid value: "a b": ',
+        ),
+        (
+            {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]},
+            'running PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining pod\'s soft topology '
+            'spread constraints: values[0][app]: Invalid value: "a b": ',
+        ),
+        (
+            {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 7, "preference": NEWEST}]}}},
+            'running PreScore plugin "NodeAffinity": [0].matchExpressions[0].values[0]: Invalid value: "new": for '
+            "'Gt', 'Lt' operators, the value must be an integer",
+        ),
+    ],
+)
+def test_a_pod_that_cannot_be_filtered_or_scored_waits_with_the_schedulers_error(spec: Json, message: str) -> None:
+    world = small_clusters.make()
+    small_clusters.deploy(world, "web", 2, **spec)
+    small_clusters.pass_time(world, 10)
+    for pod in small_clusters.pods(world, "web"):
+        (condition,) = [item for item in pod["status"]["conditions"] if item["type"] == "PodScheduled"]
+        assert (condition["status"], condition["reason"]) == ("False", "SchedulerError")
+        assert condition["message"].startswith(message)
+
+
+def test_a_pod_that_cannot_be_scored_goes_to_the_only_node_where_it_fits() -> None:
+    world = small_clusters.make()
+    small_clusters.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 1)
+    small_clusters.pass_time(world, 300)
+    small_clusters.deploy(
+        world, "web", 1, topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]
+    )
+    small_clusters.pass_time(world, 310)
+    assert len(small_clusters.running(world, "web")) == 1
 
 
 def test_pods_of_one_line_are_placed_in_the_order_of_their_coming() -> None:

@@ -65,3 +65,28 @@ def test_a_filter_that_cannot_tell_stops_the_cycle_even_if_another_node_would_do
         'running "NodeVolumeLimits" filter plugin: converting volume(disk) from inline to csi: '
         "kind(Dedicated) is not supported in csi migration"
     )
+
+
+def test_a_pod_that_cannot_be_scored_has_no_place_where_scores_decide() -> None:
+    fields = [{"key": "metadata.name", "operator": "Exists"}, {"key": "metadata.name", "operator": "In"}]
+    expressions = [
+        {"key": "generation", "operator": "Gt", "values": ["new"]},
+        {"key": "disk", "operator": "Like", "values": ["f*"]},
+        {"key": "disk", "operator": "In", "values": ["fast"]},
+    ]
+    terms = [
+        {"weight": 0, "preference": {"matchExpressions": expressions}},
+        {"weight": 1, "preference": {"matchExpressions": expressions, "matchFields": fields}},
+    ]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    failure = fail([builders.node("a"), builders.node("b")], builders.pod("new", affinity=affinity))
+    assert (failure.reason, failure.nominated_node) == ("SchedulerError", "")
+    assert failure.message == (
+        'running PreScore plugin "NodeAffinity": '
+        "[[1].matchExpressions[0].values[0]: Invalid value: \"new\": for 'Gt', 'Lt' operators, the value must be an "
+        'integer, [1].matchExpressions[1].operator: Unsupported value: "Like": supported values: "In", "NotIn", '
+        '"Exists", "DoesNotExist", "Gt", "Lt", [1].matchFields[0].operator: Unsupported value: "Exists": supported '
+        'values: "In", "NotIn", [1].matchFields[1].values: Invalid value: null: must have one element]'
+    )
+    alone = scheduling_cycle.schedule(ClusterView.of([builders.node("a")]), builders.pod("new", affinity=affinity))
+    assert isinstance(alone, scheduling_cycle.Placement), "one feasible node needs no score"

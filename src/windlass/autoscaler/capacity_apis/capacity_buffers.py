@@ -120,7 +120,7 @@ def make_buffer_pods(buffer: CapacityBuffer, template: Mapping[str, Any], count:
         ],
     )
     raw = msgspec.Raw(msgspec.json.encode(spec))
-    pod: facts.Pod = pods.read_pod(pod_models.Pod(metadata=metadata, spec=raw), pending=True)
+    pod: facts.Pod = pods.read_pod(pod_models.Pod(metadata=metadata, spec=raw), pending=True, cloud_tpus=False)
     mine = {
         **pod.annotations,
         buffer_pods.FAKE_POD_ANNOTATION[0]: buffer_pods.FAKE_POD_ANNOTATION[1],

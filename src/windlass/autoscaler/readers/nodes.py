@@ -29,15 +29,11 @@ _NATIVE_DOMAIN = "kubernetes.io/"
 
 _PREFIXES = ("hugepages-", "attachable-volumes-")
 
-_CLOUD_TPU = "cloud-tpus.google.com/"
-"""Resource prefix of Cloud TPUs, which are attached over the network: no node has them as capacity. Like Cluster
-Autoscaler, requests for them are dropped."""
-
 _EXTENDED = re.compile(r"(?!requests\.)[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def read_requests(nano: Mapping[str, int]) -> facts.Resources:
-    """Return the requests that NodeResourcesFit counts, without Cloud TPUs; zero requests are dropped."""
+    """Return the requests that NodeResourcesFit counts; zero requests are dropped."""
     counted = (
         (name, _to_engine_units(name, amount)) for name, amount in nano.items() if amount and _is_scalar_resource(name)
     )
@@ -55,12 +51,10 @@ def _to_engine_units(name: str, nano: int) -> int:
 
 def _is_scalar_resource(name: str) -> bool:
     """Whether the resource is native or scalar in kube-scheduler's terms (hugepages, attachable volumes, prefixed
-    names), and not a Cloud TPU.
+    names).
     """
     if name in _NATIVE_RESOURCES or name.startswith(_PREFIXES) or _NATIVE_DOMAIN in name:
         return True
-    if name.startswith(_CLOUD_TPU):
-        return False
     return _EXTENDED.fullmatch(name) is not None
 
 

@@ -32,6 +32,9 @@ RELEVANT_ANNOTATIONS = (
 
 SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 
+_CLOUD_TPU = "cloud-tpus.google.com/"
+"""Resource prefix of Cloud TPUs, which are attached over the network: no node has them as capacity."""
+
 _NO_STATUS = pods.PodStatus()
 
 _DEFAULT_DRAIN = facts.DrainBehavior.DRAIN
@@ -57,12 +60,17 @@ class PodReader:
     """Reads pods, and caches templates in two generations, so that unused ones expire.
 
     A generation ends when it is full, or when `forget_unused` is called: some Jobs have a template per pod.
+    Without Cloud TPUs, requests for them are dropped, as Cluster Autoscaler does for pods that it places.
     """
 
     def __init__(
-        self, remembered: int, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+        self,
+        remembered: int,
+        release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
+        *,
+        cloud_tpus: bool = True,
     ) -> None:
-        self._limit, self._release = remembered, release
+        self._limit, self._release, self._cloud_tpus = remembered, release, cloud_tpus
         self._recent: dict[bytes, PodTemplateFacts] = {}
         self._older: dict[bytes, PodTemplateFacts] = {}
         self._shared: dict[object, object] = {}
@@ -208,7 +216,7 @@ class PodReader:
         spread, spread_fault = scheduling_constraints.read_spread(model, labels, complaints)
         interpod = scheduling_constraints.read_interpod(model, namespace, complaints)
         return facts.PodSpec(
-            requests=self._share(nodes.read_requests(resource_requests.pending_requests(model, complaints))),
+            requests=self._share(self._read_requests(resource_requests.pending_requests(model, complaints))),
             node_selector=tuple(sorted((model.node_selector or {}).items())),
             node_affinity=scheduling_constraints.read_node_affinity(model, complaints),
             tolerations=self._share(scheduling_constraints.read_tolerations(model, complaints, self._release)),
@@ -222,7 +230,7 @@ class PodReader:
             required_features=scheduling_constraints.read_required_features(model),
             priority=model.priority,
             claims=dra.read_pod_claims(model),
-            extended=dra.read_extended_resources(model),
+            extended=tuple(item for item in dra.read_extended_resources(model) if self._counts(item.resource)),
         )
 
     def _spec_of(
@@ -249,10 +257,16 @@ class PodReader:
             and resource_requests.is_resizing(template.amounts, pod.status, self._release)
         ):
             amounts = resource_requests.bound_requests(pods.decode_spec(pod.spec), pod.status, self._release)
-            own["requests"] = nodes.read_requests(amounts)
+            own["requests"] = self._read_requests(amounts)
         if not own:
             return template.spec
         return dataclasses.replace(template.spec, **own)  # type: ignore[arg-type]
+
+    def _read_requests(self, nano: Mapping[str, int]) -> facts.Resources:
+        return tuple(request for request in nodes.read_requests(nano) if self._counts(request[0]))
+
+    def _counts(self, resource: str) -> bool:
+        return self._cloud_tpus or not resource.startswith(_CLOUD_TPU)
 
     def _share(self, value: Value) -> Value:
         """Return the first cached value equal to this one."""
@@ -386,15 +400,15 @@ def _read_health(status: pods.PodStatus, is_ready: bool) -> facts.PodHealth:
     return facts.PodHealth.READY if is_ready else facts.PodHealth.UNREADY
 
 
-_readers: dict[scheduler_releases.SchedulerRelease, PodReader] = {}
-"""Shared readers by release; mostly one per process."""
+_readers: dict[tuple[scheduler_releases.SchedulerRelease, bool], PodReader] = {}
+"""Shared readers by release, with and without Cloud TPUs."""
 
 
-def shared_reader(release: scheduler_releases.SchedulerRelease) -> PodReader:
+def shared_reader(release: scheduler_releases.SchedulerRelease, *, cloud_tpus: bool = True) -> PodReader:
     """Return the shared reader of a release."""
-    known = _readers.get(release)
+    known = _readers.get((release, cloud_tpus))
     if known is None:
-        known = _readers[release] = PodReader(_MAX_TEMPLATES, release)
+        known = _readers[release, cloud_tpus] = PodReader(_MAX_TEMPLATES, release, cloud_tpus=cloud_tpus)
     return known
 
 
@@ -403,16 +417,20 @@ def read_pod(
     *,
     pending: bool = False,
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
+    cloud_tpus: bool = True,
 ) -> facts.Pod:
     """Read a pod with the shared reader. See `PodReader.read`."""
-    return shared_reader(release).read(pod, pending=pending)
+    return shared_reader(release, cloud_tpus=cloud_tpus).read(pod, pending=pending)
 
 
 def read_pod_with_warning(
-    pod: pods.Pod, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+    pod: pods.Pod,
+    release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
+    *,
+    cloud_tpus: bool = True,
 ) -> tuple[facts.Pod, errors.InvalidObject | None]:
     """Read a pod with the shared reader. See `PodReader.read_with_warning`."""
-    return shared_reader(release).read_with_warning(pod)
+    return shared_reader(release, cloud_tpus=cloud_tpus).read_with_warning(pod)
 
 
 def salvage_pod(pod: pods.Pod, why: str) -> facts.Pod:

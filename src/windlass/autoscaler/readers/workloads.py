@@ -95,6 +95,7 @@ def read_budget(budget: workloads.PodDisruptionBudget) -> facts.PodDisruptionBud
             selector=selectors.parse_label_selector(budget.spec.selector if budget.spec else None, "spec.selector"),
             disruptions_allowed=(budget.status.disruptions_allowed if budget.status else None) or 0,
             allows_unhealthy=_allows_unhealthy(budget),
+            is_stale=((budget.status and budget.status.observed_generation) or 0) < (budget.meta.generation or 0),
         )
     except fields.InvalidField as error:
         raise error.of("PodDisruptionBudget", budget.meta.key) from error

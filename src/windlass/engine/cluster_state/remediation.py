@@ -6,7 +6,7 @@
     4. a target size that has been wrong for too long is lowered to what is there; then the loop ends
 
 Left alone: groups that roll out (`leave_rollouts_alone`), that cannot choose which instances go
-(`never_shrink_blindly`), and whose size another controller applies (`respect_topology_replicas`). What the provider
+(`never_shrink_blindly`), and whose size another controller applies (`is_owned_elsewhere`). What the provider
 would refuse is foreseen, recorded as impossible, and changes no size. The sizes that result are what the rest of the
 loop goes by. A cluster without ready nodes ends the loop early (`find_not_actionable`).
 """
@@ -210,7 +210,10 @@ def _apply_decreases(
 
 def is_owned_elsewhere(group: node_groups.NodeGroup, chosen: deviations.Deviations) -> bool:
     """Does another controller own the group's replicas?"""
-    return group.replicas_owner is not None and chosen.respect_topology_replicas
+    owner = group.replicas_owner
+    if owner is None:
+        return False
+    return chosen.respect_topology_replicas if owner.is_topology else chosen.respect_replicas_managed_by
 
 
 def list_owned_elsewhere(

@@ -190,7 +190,9 @@ def find_unsafe(
     unsafe: dict[str, scale_up_status.SkipReason] = {}
     for group in groups:
         if remediation.is_owned_elsewhere(group, chosen):
-            unsafe[group.id] = scale_up_status.SkipReason.REPLICAS_OWNED
+            is_topology = group.replicas_owner is not None and group.replicas_owner.is_topology
+            reasons = scale_up_status.SkipReason
+            unsafe[group.id] = reasons.REPLICAS_OWNED if is_topology else reasons.REPLICAS_MANAGED
         elif not verdicts[group.id].is_healthy:
             unsafe[group.id] = scale_up_status.SkipReason.NOT_READY
         elif found.groups[group.id].backoff is not None:

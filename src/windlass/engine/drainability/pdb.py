@@ -81,20 +81,20 @@ class _NamespaceBudgets:
 class RemainingPdbTracker:
     """Remaining disruptions of each budget. Counts may fall below zero: callers check `exhausted` first."""
 
-    __slots__ = ("_allowed", "_log", "_namespaces", "budgets", "one_each", "spares_unhealthy")
+    __slots__ = ("_allowed", "_log", "_namespaces", "budgets", "foresees_refusals", "spares_unhealthy")
 
     def __init__(
         self,
         budgets: Iterable[facts.PodDisruptionBudget] = (),
-        one_each: bool = False,
+        foresees_refusals: bool = False,
         spares_unhealthy: bool = False,
     ) -> None:
         self.budgets = tuple(budgets)
-        self.one_each = one_each
-        """A pod that several budgets cover cannot go: the API refuses to evict it."""
+        self.foresees_refusals = foresees_refusals
+        """What the API refuses whatever a budget allows cannot go: a pod that several budgets cover, or a stale one."""
         self.spares_unhealthy = spares_unhealthy
         """Budgets are charged for the pods that the API charges them for (`charged`), not for all that they cover."""
-        self._allowed = [budget.disruptions_allowed for budget in self.budgets]
+        self._allowed = [0 if self.is_refusing(budget) else budget.disruptions_allowed for budget in self.budgets]
         self._log: list[int] = []
         by_namespace: dict[str, dict[int, LabelSelector]] = {}
         for position, budget in enumerate(self.budgets):
@@ -149,9 +149,13 @@ class RemainingPdbTracker:
                 return self.budgets[position]
         return self.budgets[positions[-1]] if self.are_too_many(positions) else None
 
+    def is_refusing(self, budget: facts.PodDisruptionBudget) -> bool:
+        """Does the API refuse evictions that are charged to the budget, because its status is older than its spec?"""
+        return self.foresees_refusals and budget.is_stale
+
     def are_too_many(self, positions: PdbIndexes) -> bool:
         """Does the API refuse to evict a pod that these budgets cover, however much they allow?"""
-        return self.one_each and len(positions) > 1
+        return self.foresees_refusals and len(positions) > 1
 
     def can_disrupt(self, claims: Iterable[PdbIndexes]) -> DisruptionCheck:
         """May pods go that count against these budgets? One by one needs something left in each, at once enough."""
@@ -190,7 +194,11 @@ class RemainingPdbTracker:
     def fork(self) -> "RemainingPdbTracker":
         """The same counts, to be spent on their own. Costs a list of numbers; matching is shared."""
         other = RemainingPdbTracker.__new__(RemainingPdbTracker)
-        other.budgets, other._namespaces, other.one_each = self.budgets, self._namespaces, self.one_each
+        other.budgets, other._namespaces, other.foresees_refusals = (
+            self.budgets,
+            self._namespaces,
+            self.foresees_refusals,
+        )
         other.spares_unhealthy = self.spares_unhealthy
         other._allowed, other._log = list(self._allowed), []
         return other

@@ -44,6 +44,12 @@ _UNHEALTHY = (
 )
 
 
+_STALE = (
+    "is covered by disruption budget {}, whose status is older than its spec: the API evicts no pod that it covers "
+    "until the disruption controller has updated it"
+)
+
+
 def check_pdb(pod: facts.Pod, context: DrainContext) -> drainability.DrainabilityStatus | None:
     return check_pdb_indexes(context.budgets.charged_for(pod), context, pod.health)
 
@@ -59,6 +65,8 @@ def check_pdb_indexes(
         names = ", ".join(context.budgets.budgets[position].name for position in budgets)
         saying = "is covered by more than one disruption budget ({}): the API does not evict such a pod"
         return drainability.blocked_status("PDB", drainability.BlockingPodReason.NOT_ENOUGH_PDB, saying, names)
+    if context.budgets.is_refusing(exhausted):
+        return drainability.blocked_status("PDB", drainability.BlockingPodReason.NOT_ENOUGH_PDB, _STALE, exhausted.name)
     if context.budgets.spares_unhealthy and health is facts.PodHealth.UNREADY and len(budgets) == 1:
         return drainability.blocked_status(
             "PDB", drainability.BlockingPodReason.NOT_ENOUGH_PDB, _UNHEALTHY, exhausted.name

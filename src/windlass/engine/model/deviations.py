@@ -79,6 +79,9 @@ class Deviations:
     respect_topology_replicas: bool = True
     """A group whose spec.replicas is managed by a Cluster topology (ClusterClass) is not scaled, and none of its
     machines is deleted. Off: it is scaled, and the topology controller reverts every size."""
+    respect_replicas_managed_by: bool = True
+    """A MachinePool with the annotation cluster.x-k8s.io/replicas-managed-by is not scaled, and none of its machines is
+    deleted. Off: it is scaled, and its infrastructure provider reverts every size."""
     recheck_unremovable_nodes: bool = True
     """An unremovable node is evaluated again as soon as anything about it changes. Off: only after
     --unremovable-node-recheck-timeout, even if the obstacle is gone."""
@@ -107,8 +110,9 @@ class Deviations:
     """Pods that outlive their grace period by 30 s do not block the deletion of their node. Off: the drain fails, and
     the node is deleted later, as such pods do not block an empty node."""
     foresee_refused_evictions: bool = True
-    """A pod that several PodDisruptionBudgets match blocks its node, because the eviction API always rejects it. Off:
-    its node is tainted and cordoned, rolled back when the eviction times out, and chosen again."""
+    """A pod that several PodDisruptionBudgets match, or one whose status is older than its spec, blocks its node,
+    because the eviction API rejects its eviction. Off: its node is tainted and cordoned, rolled back when the eviction
+    times out, and chosen again."""
     respect_unhealthy_pod_eviction_policy: bool = True
     """A PodDisruptionBudget does not block pods that the eviction API would evict anyway: pods that have not started,
     are terminating, or are not Ready where unhealthyPodEvictionPolicy allows it. Off: such pods block their nodes while
@@ -169,6 +173,7 @@ NO_DEVIATIONS = Deviations(
     leave_rollouts_alone=False,
     never_shrink_blindly=False,
     respect_topology_replicas=False,
+    respect_replicas_managed_by=False,
     recheck_unremovable_nodes=False,
     try_all_candidates=False,
     respect_do_not_disrupt=False,

@@ -449,6 +449,8 @@ class PodDisruptionBudget:
     allows_unhealthy: bool = False
     """Pods that run and are not Ready may be evicted, and are not charged: unhealthyPodEvictionPolicy is AlwaysAllow,
     or as many pods are healthy as the budget desires."""
+    is_stale: bool = False
+    """Its status is older than its spec: the API rejects evictions that are charged to it, whatever it allows."""
 
 
 @dataclass(frozen=True, slots=True)

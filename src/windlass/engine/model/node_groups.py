@@ -98,17 +98,22 @@ class ReplicasOwner:
     """A controller that applies `spec.replicas` of a group: it reverts every size that the autoscaler writes."""
 
     manager: str
-    """Field manager, as in managedFields."""
+    """Field manager, as in managedFields; of a MachinePool that is scaled by others, what its annotation names."""
     remedy: str
     """What the user changes so that the autoscaler owns the size."""
     api_version: str = ""
     """Of the group's object, and its uid: for events about it."""
     uid: str = ""
+    is_topology: bool = True
+    """It is the topology controller. If not, the infrastructure provider, after an autoscaler of its own."""
 
     @property
     def message(self) -> str:
         """For people, in a line."""
-        return f"spec.replicas is applied by {self.manager}, which reverts every other size: {self.remedy}"
+        manager = (
+            self.manager if self.is_topology else f"the infrastructure provider (replicas-managed-by: {self.manager})"
+        )
+        return f"spec.replicas is applied by {manager}, which reverts every other size: {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)

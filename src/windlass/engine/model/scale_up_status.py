@@ -140,6 +140,7 @@ class SkipReason(enum.StrEnum):
     MAX_SIZE = "max node group size reached"
     NOT_READY = "not ready for scale-up"
     REPLICAS_OWNED = "replicas set in the Cluster topology"
+    REPLICAS_MANAGED = "replicas set by the infrastructure provider"
     ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
 
 

@@ -21,6 +21,8 @@ class FilterConfig:
 
     disabled: frozenset[str] = frozenset()
     """Names of plugins that are disabled at the filter extension point."""
+    prefilter_only: frozenset[str] = frozenset()
+    """Those of `disabled` whose preFilter is enabled: it rejects pods and narrows the search to named nodes."""
     ignored_resources: frozenset[str] = frozenset()
     """NodeResourcesFit: extended resources that are not checked."""
     ignored_resource_groups: frozenset[str] = frozenset()
@@ -31,6 +33,9 @@ class FilterConfig:
     """DynamicResources: time that an allocated claim may wait for its devices to become ready."""
     default_constraints: tuple[SpreadConstraint, ...] = ()
     """PodTopologySpread: hard constraints of pods that have none."""
+
+    def runs_prefilter(self, name: str) -> bool:
+        return name not in self.disabled or name in self.prefilter_only
 
 
 DEFAULT_FILTER_CONFIG = FilterConfig()

@@ -93,7 +93,7 @@ DYNAMIC_FILTERS: tuple[Filter, ...] = tuple(
 def run_pre_filters(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
     """The first refusal that needs no node, or None."""
     for rule in PRE_FILTERS:
-        if rule.NAME not in config.disabled:
+        if config.runs_prefilter(rule.NAME):
             refusal = rule.pre_filter(snapshot, shape, config)
             if refusal is not None:
                 return refusal
@@ -117,6 +117,8 @@ def static_mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig)
                 allowed = rule.mask(snapshot, shape, config)
                 if allowed is not None:
                     mask &= allowed
+        if config.prefilter_only and (narrowed := find_pre_filter_result(snapshot, shape, config)) is not None:
+            mask &= ~mask_outside(snapshot, narrowed)  # elsewhere the masks of the narrowing filters imply it
         return mask[rows]
 
     def of_spec(rows: slice) -> arrays.Mask:
@@ -214,7 +216,7 @@ def find_pre_filter_result(snapshot: Snapshot, shape: facts.PodShape, config: Fi
         node_name.NAME: node_name.find_named_node(snapshot, shape),
         node_affinity.NAME: node_affinity.find_named_nodes(snapshot, shape),
     }
-    by_rule = {name: names for name, names in found.items() if names is not None and name not in config.disabled}
+    by_rule = {name: names for name, names in found.items() if names is not None and config.runs_prefilter(name)}
     if not by_rule:
         return None
     return PreFilterResult(frozenset(set.intersection(*by_rule.values())), tuple(sorted(by_rule)))

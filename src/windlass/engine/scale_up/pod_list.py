@@ -362,8 +362,8 @@ def _book_capacity(pods: PodList, context: PodListContext) -> PodList:
 
 PodListProcessor = Callable[[PodList, PodListContext], PodList]
 
-# Cluster Autoscaler's processors in parentheses. Its ClearTPURequests has no counterpart: Cloud TPU requests of pods
-# are left out of the facts. It injects for controllers before buffers, and limits injected pods last of all; neither
+# Cluster Autoscaler's processors in parentheses. Its ClearTPURequests has no counterpart: the facts of pods and buffers
+# have no Cloud TPU requests. It injects for controllers before buffers, and limits injected pods last of all; neither
 # changes which pods are in the list.
 POD_LIST_PROCESSORS: tuple[PodListProcessor, ...] = (
     _sort_by_schedulability,  # unschedulable, unprocessed, nominated (StaticAutoscaler: ArrangePodsBySchedulability)

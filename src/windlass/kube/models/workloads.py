@@ -62,6 +62,7 @@ class PodDisruptionBudgetStatus(Model, frozen=True):
     disruptions_allowed: int | None = None
     current_healthy: int | None = None
     desired_healthy: int | None = None
+    observed_generation: int | None = None
 
 
 class PodDisruptionBudget(Object, frozen=True):

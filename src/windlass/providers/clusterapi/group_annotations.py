@@ -213,11 +213,19 @@ def topology_owns_replicas(group: MachineGroup) -> bool:
     return isinstance(metadata, clusterapi.MachineGroupMeta) and metadata.applies_replicas(TOPOLOGY_MANAGER)
 
 
-def find_topology_owner(group: MachineGroup, api_version: str) -> node_groups.ReplicasOwner | None:
-    """The topology that owns replicas, and how to release them; None if the autoscaler may own them."""
-    if not topology_owns_replicas(group):
+_MANAGED_BY = "cluster.x-k8s.io/replicas-managed-by"
+"""Annotation of a MachinePool whose provider copies the size of the instance group to spec.replicas. `false` is off."""
+
+
+def find_replicas_owner(group: MachineGroup, api_version: str) -> node_groups.ReplicasOwner | None:
+    """Who owns replicas, and how to release them; None if the autoscaler may own them."""
+    uid, manager = group.meta.uid or "", (group.meta.annotations or {}).get(_MANAGED_BY, "false")
+    if topology_owns_replicas(group):
+        return node_groups.ReplicasOwner(TOPOLOGY_MANAGER, _describe_remedy(group), api_version, uid)
+    if manager == "false" or not isinstance(group, clusterapi.MachinePool):
         return None
-    return node_groups.ReplicasOwner(TOPOLOGY_MANAGER, _describe_remedy(group), api_version, group.meta.uid or "")
+    remedy = f"remove the annotation {_MANAGED_BY}, or both size annotations, from MachinePool {group.meta.key}"
+    return node_groups.ReplicasOwner(manager or "true", remedy, api_version, uid, is_topology=False)
 
 
 def _describe_remedy(group: MachineGroup) -> str:

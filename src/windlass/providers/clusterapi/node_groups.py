@@ -120,7 +120,7 @@ def read_node_group(
             can_choose=can_choose_instance(group, members),
             kept=frozenset(find_unremovable(group, members, nodes, context)),
             price_per_hour=well_known.read_price(group.annotations),
-            replicas_owner=group_annotations.find_topology_owner(group.found, group.resource.api_version),
+            replicas_owner=group_annotations.find_replicas_owner(group.found, group.resource.api_version),
         ),
         complaints,
     )

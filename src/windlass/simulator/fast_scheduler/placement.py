@@ -29,6 +29,8 @@ from windlass.simulator.reference_scheduler.pod_topology_spread import SpreadCon
 Json = dict[str, Any]
 
 NO_SLOT = -1
+SCORE_FAILED = -2
+"""More than one slot, and scores that cannot be computed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +55,7 @@ class Placer:
     """Nominations by key of the preemptor."""
 
     def find_node(self, pod: Json, shape: PodShape, pinned: str = "") -> int:
-        """The best slot for a pod, or `NOWHERE`."""
+        """The best slot for a pod, `NO_SLOT` or `SCORE_FAILED`."""
         fits = self._fitting(pod, shape)
         if pinned:
             slot = self.node_table.slots.get(pinned, NO_SLOT)
@@ -64,6 +66,8 @@ class Placer:
         promise = self.nominations.get(_key_of(pod))
         if promise is not None and fits[promise.slot]:
             return promise.slot
+        if shape.pre_score_error and np.count_nonzero(fits) > 1:
+            return SCORE_FAILED
         candidates = self.node_table.tree.search(fits)
         return self._choose(pod, shape, candidates) if len(candidates) else NO_SLOT
 

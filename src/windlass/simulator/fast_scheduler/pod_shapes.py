@@ -15,6 +15,7 @@ from windlass.simulator.reference_scheduler import (
     inter_pod_affinity,
     node_filters,
     node_resources_fit,
+    node_scores,
     pod_topology_spread,
     resource_requests,
 )
@@ -56,6 +57,10 @@ class PodShape:
     ports: list[node_resources_fit.HostPort]
     names_nodes: bool
     """Can the verdict differ between nodes that differ by name only?"""
+    pre_filter_error: str
+    """Why the pod cannot be filtered; empty if it can."""
+    pre_score_error: str
+    """Why the pod cannot be scored, where more than one node is feasible; empty if it can."""
     number: int = 0
     request_vector: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """(resources,) int: requests by column."""
@@ -153,6 +158,8 @@ def _make_shape(pod: Json, selector: Json | None) -> PodShape:
         _cpu_and_memory(resource_requests.nonzero_assigned_requests(pod, amounts)),
         node_resources_fit.host_ports(pod),
         b"metadata.name" in text or b"kubernetes.io/hostname" in text,
+        pod_topology_spread.hard_constraints_error(pod),
+        node_scores.find_pre_score_error(pod),
     )
 
 

@@ -10,7 +10,7 @@ from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.fast_scheduler import placement, pod_shapes
 from windlass.simulator.fast_scheduler.node_plugins import NodeScores, StaticFilters
 from windlass.simulator.fast_scheduler.node_table import NodeTable, PlacedPod
-from windlass.simulator.fast_scheduler.placement import NO_SLOT, Nomination, Placer
+from windlass.simulator.fast_scheduler.placement import NO_SLOT, SCORE_FAILED, Nomination, Placer
 from windlass.simulator.fast_scheduler.pod_shapes import PodShape, ShapedPod
 from windlass.simulator.fast_scheduler.topology_counts import TopologyCounts
 from windlass.simulator.reference_scheduler import pod_topology_spread, scheduling_cycle
@@ -165,7 +165,11 @@ class FastScheduler:
             return True
         shaped_pod = self._shaped_pods[key]
         find = self._placing.find_pinned_node if shaped_pod.pinned else self._placing.find_node
+        if shaped_pod.shape.pre_filter_error and self.node_table.is_present.any():
+            return self._fail_with_error(group, shaped_pod.shape.pre_filter_error)
         slot = find(pod, shaped_pod.shape, shaped_pod.pinned)
+        if slot == SCORE_FAILED:
+            return self._fail_with_error(group, shaped_pod.shape.pre_score_error)
         if slot != NO_SLOT:
             self._bind(key, pod, shaped_pod, self.node_table.names[slot])
             return True
@@ -205,12 +209,19 @@ class FastScheduler:
             self._mark(other, self._api.list_objects(api_resources.PODS)[other], why)
         return False
 
-    def _mark(self, key: str, pod: Json, why: str, **status: Any) -> None:
+    def _fail_with_error(self, group: QueueKey, error: str) -> bool:
+        """Record that the scheduler cannot tell, for all pods of a queue; returns False: none of them is tried."""
+        for key in [other for other in self._waiting[group] if other in self._unmarked]:
+            pod = self._api.list_objects(api_resources.PODS)[key]
+            self._mark(key, pod, error, scheduling_cycle.SCHEDULER_ERROR)
+        return False
+
+    def _mark(self, key: str, pod: Json, why: str, reason: str = scheduling_cycle.UNSCHEDULABLE, **status: Any) -> None:
         """Set the PodScheduled condition; an attempt with the same message does not write again."""
         if key not in self._unmarked and not status:
             return
         self._unmarked.pop(key, None)
-        condition: Json = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
+        condition: Json = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
         conditions = api_objects.with_conditions(pod, [{**condition, "lastProbeTime": None}], self._api.now())
         self._api.update(api_resources.PODS, api_objects.with_part(pod, "status", conditions=conditions, **status))
 

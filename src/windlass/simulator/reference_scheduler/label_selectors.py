@@ -58,7 +58,7 @@ def selector_error(selector: Json | None) -> str:
 def requirement_errors(key: str, operator: str, values: Sequence[str]) -> list[str]:
     """What is wrong with a requirement: its key, the number of its values, each value."""
     faults = [f"key: Invalid value: {_quote(key)}: {'; '.join(wrong)}" for wrong in [_key_errors(key)] if wrong]
-    listed = json.dumps(list(values), ensure_ascii=False, separators=(",", ":")) if values else "null"
+    listed = _list_values(values)
     faults += [f"values: Invalid value: {listed}: {why}" for why in _value_count_errors(operator, len(values))]
     for number, value in enumerate(values):
         if operator in ("Gt", "Lt") and not is_int64(value):
@@ -70,10 +70,47 @@ def requirement_errors(key: str, operator: str, values: Sequence[str]) -> list[s
     return faults
 
 
+def preferred_terms_error(terms: Sequence[Json]) -> str:
+    """What is wrong with preferred node selector terms (`weight`, `preference`); empty if all can be parsed."""
+    faults = [
+        fault
+        for index, term in enumerate(terms)
+        if term["weight"]
+        for name, read in (("matchExpressions", _node_requirement_errors), ("matchFields", _node_field_errors))
+        for number, expression in enumerate(term["preference"].get(name) or ())
+        for fault in (f"[{index}].{name}[{number}].{text}" for text in read(expression))
+    ]
+    return aggregate_errors(faults) if faults else ""
+
+
+def _node_requirement_errors(expression: Json) -> list[str]:
+    operator = expression.get("operator") or ""
+    if operator not in _NODE_OPERATORS:
+        return [_unsupported_operator(operator, _NODE_OPERATORS)]
+    return requirement_errors(expression.get("key") or "", operator, expression.get("values") or [])
+
+
+def _node_field_errors(field: Json) -> list[str]:
+    operator, values = field.get("operator") or "", field.get("values") or []
+    if operator not in _FIELD_OPERATORS:
+        return [_unsupported_operator(operator, _FIELD_OPERATORS)]
+    listed = _list_values(values)
+    return [] if len(values) == 1 else [f"values: Invalid value: {listed}: must have one element"]
+
+
+def _unsupported_operator(operator: str, supported: Sequence[str]) -> str:
+    listed = ", ".join(map(_quote, supported))
+    return f"operator: Unsupported value: {_quote(operator)}: supported values: {listed}"
+
+
 def aggregate_errors(faults: Sequence[str]) -> str:
     """Several errors as one: each text once."""
     texts = sorted(set(faults), key=faults.index)
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+
+
+def _list_values(values: Sequence[str]) -> str:
+    return json.dumps(list(values), ensure_ascii=False, separators=(",", ":")) if values else "null"
 
 
 def is_int64(text: str) -> bool:
@@ -132,7 +169,9 @@ def _escape(character: str) -> str:
 
 Labels = Mapping[str, str]
 
-_NODE_OPERATORS = {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}
+_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+_FIELD_OPERATORS = ("In", "NotIn")
 
 
 def matches_selector(selector: Json | None, labels: Labels) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 
 from windlass.simulator.reference_scheduler import (
     inter_pod_affinity,
+    label_selectors,
     node_filters,
     node_resources_fit,
     pod_topology_spread,
@@ -14,6 +15,15 @@ from windlass.simulator.reference_scheduler import (
     scoring,
 )
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView, Json, NodeView, labels_of
+
+
+def find_pre_score_error(pod: Json) -> str:
+    """Why the pod cannot be scored; empty if it can. kube-scheduler scores where more than one node is feasible."""
+    plugins = {
+        "NodeAffinity": label_selectors.preferred_terms_error(node_filters.preferred_affinity(pod)),
+        "PodTopologySpread": pod_topology_spread.soft_constraints_error(pod),
+    }
+    return next((f'running PreScore plugin "{name}": {fault}' for name, fault in plugins.items() if fault), "")
 
 
 def score_nodes(cluster: ClusterView, pod: Json, nodes: Sequence[NodeView]) -> dict[str, dict[str, int]]:

@@ -114,12 +114,21 @@ def pre_filter(pod: Json, cluster: ClusterView) -> FilterPlugin | Rejection | No
 
 def reject_unparsable(pod: Json, cluster: ClusterView) -> Rejection | None:
     """A pod with a hard constraint whose selector cannot be parsed fits nowhere."""
+    fault = hard_constraints_error(pod)
+    return Rejection(PodTopologySpread.plugin, StatusCode.ERROR, (fault,)) if fault else None
+
+
+def hard_constraints_error(pod: Json) -> str:
+    """Why the pod cannot be filtered: a hard constraint whose selector cannot be parsed. Empty if it can."""
     fault = _constraint_error(_own_constraints(pod, "DoNotSchedule"))
-    if not fault:
-        return None
     text = f"get constraints from pod: obtaining pod's hard topology spread constraints: {fault}"
-    plugin = PodTopologySpread.plugin
-    return Rejection(plugin, StatusCode.ERROR, (f'running PreFilter plugin "{plugin}": {text}',))
+    return f'running PreFilter plugin "{PodTopologySpread.plugin}": {text}' if fault else ""
+
+
+def soft_constraints_error(pod: Json) -> str:
+    """Why the pod cannot be scored: a soft constraint whose selector cannot be parsed. Empty if it can."""
+    fault = _constraint_error(_own_constraints(pod, "ScheduleAnyway"))
+    return f"calculating preScoreState: obtaining pod's soft topology spread constraints: {fault}" if fault else ""
 
 
 def has_own_constraints(pod: Json) -> bool:

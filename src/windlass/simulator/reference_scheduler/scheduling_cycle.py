@@ -73,6 +73,8 @@ def schedule(cluster: ClusterView, pod: Json) -> Placement | SchedulingFailure:
     errors = [refusal for refusal in refusals.values() if refusal.code is StatusCode.ERROR]
     if errors:
         return SchedulingFailure(pod, SCHEDULER_ERROR, errors[0].reasons[0], refusals, nominated_node="")
+    if len(feasible) > 1 and (fault := node_scores.find_pre_score_error(pod)):
+        return SchedulingFailure(pod, SCHEDULER_ERROR, fault, refusals, nominated_node="")
     if feasible:
         return _select_node(cluster, prepared, feasible)
     return _preempt(preemption.PreemptionEvaluator(cluster, prepared, refusals, nominations))
