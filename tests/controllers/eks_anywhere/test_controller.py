@@ -1,5 +1,6 @@
 """The EKS Anywhere controller on the embedded server, in virtual time."""
 
+import asyncio
 import contextlib
 from typing import Any
 
@@ -9,7 +10,7 @@ from tests.controllers import worker_pool_cluster
 from tests.controllers.machine_pool.management_cluster import definition
 from tests.controllers.worker_pool_cluster import DEFINITIONS, EKS, TEMPLATES, World, in_virtual_time, owners
 from windlass import clock
-from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers import controller_interface, controller_runtime, machine_deployments
 from windlass.controllers.eks_anywhere import controller
 from windlass.controllers.eks_anywhere.model import EksAnywhereSettings
 from windlass.kube import errors, resources, transport
@@ -401,3 +402,127 @@ async def test_a_name_that_two_clusters_make_is_made_by_the_older_if_it_is_not_t
         await scene.settle(60.0)
         assert await owner_of(scene, "prod-b-c") == "prod-b"
         assert await scene.size("prod-b-c", NS) == (9, False)
+
+
+def rendered(name: str, replicas: int | None, *, domain: str = "", limits: tuple[int, int] | None = None) -> Json:
+    """A MachineDeployment as EKS Anywhere's own controller applies it."""
+    machine = {"clusterName": "prod", "version": "v1.33.1-eks-1-33-7", **({"failureDomain": domain} if domain else {})}
+    spec: Json = {"clusterName": "prod", "selector": {"matchLabels": {}}, "template": {"spec": machine}}
+    spec["rollout"] = {"strategy": {"type": "RollingUpdate"}}
+    if replicas is not None:
+        spec["replicas"] = replicas
+    names = (machine_deployments.MIN_SIZE_ANNOTATION, machine_deployments.MAX_SIZE_ANNOTATION)
+    annotations = dict(zip(names, map(str, limits or ()), strict=False))
+    return {"metadata": {"name": name, "namespace": NS, "annotations": annotations}, "spec": spec}
+
+
+def limits_of(found: Json | None) -> Json:
+    assert found is not None
+    limits: Json = found["metadata"].get("annotations") or {}
+    return limits
+
+
+async def put_adopted(scene: World, *groups: Json) -> None:
+    made = [{"machineGroupRef": {"name": "m"}, **item} for item in groups]
+    await scene.put(EKS, "prod", "default", {"workerNodeGroupConfigurations": made, "datacenterRef": {"name": "d"}})
+
+
+@in_virtual_time
+async def test_a_group_without_templates_is_adopted_and_nothing_of_it_is_made_or_deleted(scene: World) -> None:
+    await scene.set(NS, "prod")
+    upstream = scene.client("eks-a-controller")
+    async with scene.controlled(make):
+        await put_adopted(scene, {"name": "a", "count": 3}, {"name": "gone", "count": 1})
+        await scene.settle(60.0)
+        assert (await scene.api.list(scene.deployments)).items == []
+        found = (await conditions(scene))["WorkersReady"]
+        assert (found["reason"], found["message"]) == ("ScalingUp", "Scaling up worker nodes, 4 expected (0 actual)")
+        for body in (
+            rendered("prod-a-x", 2, domain="x"),
+            rendered("prod-a-y", 1, domain="y"),
+            rendered("prod-gone", 1),
+        ):
+            await upstream.apply(scene.deployments, body, force=True)
+        await scene.settle()
+        await scene.catch_up()
+        assert (await conditions(scene))["WorkersReady"]["status"] == "True"
+        before = {item["metadata"]["name"]: item["spec"] for item in (await scene.api.list(scene.deployments)).items}
+        await put_adopted(scene, {"name": "a", "count": 3})
+        await scene.settle(60.0)
+        items = (await scene.api.list(scene.deployments)).items
+        assert {item["metadata"]["name"]: item["spec"] for item in items} == before
+        assert {entry["manager"] for item in items for entry in item["metadata"]["managedFields"]} == {
+            "eks-a-controller",
+            "client",
+        }
+        assert (await conditions(scene))["WorkersReady"]["reason"] == "ScalingDown"
+
+
+@in_virtual_time
+async def test_only_conditions_of_an_adopted_clusters_status_are_written(scene: World) -> None:
+    """Upstream skips a generation that is marked as reconciled, and waits for one that it has observed."""
+    await scene.set(NS, "prod")
+    await put_adopted(scene, {"name": "a", "count": 1})
+    own = {"failureReason": "UpgradeFailed", "failureMessage": "told by upstream", "reconciledGeneration": 7}
+    own |= {"observedGeneration": 8, "childrenReconciledGeneration": 9, "eksdReleaseRef": {"name": "r"}}
+    other = {"type": "Other", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await scene.api.merge_patch(
+        EKS, "prod", {"status": {**own, "conditions": [other]}}, "default", subresource="status"
+    )
+    async with scene.controlled(make):
+        await scene.settle(60.0)
+    status = (await scene.api.get(EKS, "prod", "default"))["status"]
+    assert {name: value for name, value in status.items() if name != "conditions"} == own
+    assert other in status["conditions"]
+
+
+@in_virtual_time
+async def test_a_controller_that_judges_otherwise_is_answered_every_10_s_at_most(scene: World) -> None:
+    await scene.set(NS, "prod")
+    await put_adopted(scene, {"name": "a", "count": 1})
+    upstream = scene.client("eks-a-controller")
+
+    async def judge_otherwise() -> None:
+        while True:
+            held = {"type": "WorkersReady", "status": "False", "reason": "Otherwise"}
+            status = {"status": {"conditions": [held]}}
+            await upstream.merge_patch(EKS, "prod", status, "default", subresource="status")
+            await scene.clock.sleep(0.1)
+
+    async with scene.controlled(make):
+        rival = asyncio.ensure_future(judge_otherwise())
+        scene.written.writes.clear()
+        await scene.settle(100.0)
+        rival.cancel()
+        assert 9 <= len(scene.written.writes) <= 11
+        await scene.settle(15.0)
+        assert (await conditions(scene))["WorkersReady"]["reason"] == "ScalingUp"
+
+
+@pytest.mark.parametrize("windlass_is_first", [True, False])
+def test_a_count_that_upstream_applies_to_an_autoscaled_group_takes_no_nodes(windlass_is_first: bool) -> None:
+    """One of upstream's providers applies `replicas` whether or not the group is autoscaled."""
+
+    @in_virtual_time
+    async def play(scene: World) -> None:
+        await scene.set(NS, "prod")
+        upstream = scene.client("eks-a-controller")
+        await put_adopted(scene, {"name": "a", "count": 3, "autoscalingConfiguration": {"minCount": 1, "maxCount": 10}})
+        await upstream.apply(scene.deployments, rendered(MD, 3, limits=(1, 10)), force=True)
+        async with scene.controlled(make):
+            for size in (8, 5):
+                await scene.scale(MD, NS, size)
+                await upstream.apply(scene.deployments, rendered(MD, 3, limits=(1, 10)), force=True)
+                await scene.settle()
+                assert await scene.size(MD, NS) == (size, True)
+                assert owners(await scene.deployment(MD, NS), "spec", "replicas") == {"windlass-eks-anywhere-handover"}
+            if windlass_is_first:
+                await put_adopted(scene, {"name": "a", "count": 2})
+            await upstream.apply(scene.deployments, rendered(MD, 2), force=True)
+            await scene.settle()
+            if not windlass_is_first:
+                await put_adopted(scene, {"name": "a", "count": 2})
+            assert (await scene.size(MD, NS))[0] == 2
+            assert limits_of(await scene.deployment(MD, NS)) == {}
+
+    play()

@@ -122,6 +122,40 @@ ROWS: list[tuple[str, list[model.WorkerNodeGroup], list[MachineDeployment], tupl
         ),
     ),
     (
+        "a full group whose machines are replaced is upgrading",
+        [scaled("b", 3, 10)],
+        [counted("prod-b", 11, up_to_date=1, replicas=10)],
+        ("False", "RollingUpgradeInProgress", "Info", "Worker nodes not up-to-date yet, 11 upgrading (1 up to date)"),
+    ),
+    (
+        "in place",
+        [dataclasses.replace(scaled("b", 3, 10), is_in_place=True)],
+        [counted("prod-b", 11, up_to_date=1, replicas=10)],
+        ("False", "InPlaceUpgradeInProgress", "Info", "Worker nodes not up-to-date yet, 11 upgrading (1 up to date)"),
+    ),
+    (
+        "but not if more are wanted than it may have",
+        [scaled("b", 3, 10)],
+        [counted("prod-b", 11, up_to_date=1, replicas=11)],
+        (
+            "False",
+            "AutoscalerConstraintNotMet",
+            "Info",
+            "Worker nodes count for prod-b not between 3 and 10 yet (11 actual)",
+        ),
+    ),
+    (
+        "nor if it has too few",
+        [scaled("b", 3, 10)],
+        [counted("prod-b", 2, up_to_date=1, replicas=10)],
+        (
+            "False",
+            "AutoscalerConstraintNotMet",
+            "Info",
+            "Worker nodes count for prod-b not between 3 and 10 yet (2 actual)",
+        ),
+    ),
+    (
         "an autoscaled group whose MachineDeployment is not there has no worker",
         [scaled("b", 1, 5)],
         [],
