@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from typing import Any
 
+import prometheus_client
 import pytest
 
 from tests.controllers import worker_pool_cluster
@@ -526,3 +527,36 @@ def test_a_count_that_upstream_applies_to_an_autoscaled_group_takes_no_nodes(win
             assert limits_of(await scene.deployment(MD, NS)) == {}
 
     play()
+
+
+@in_virtual_time
+async def test_versions_of_cluster_api_that_come_and_go_need_no_restart(scene: World) -> None:
+    older = World(scene.clock, "v1beta1")
+    older.server, older.api = scene.server, scene.api
+    await older.set(NS, "prod")
+    async with older.controlled(make):
+        await put(older, group(count=2))
+        assert await older.size(MD, NS) == (2, False)
+        for kind in ("Cluster", "MachineDeployment"):  # the embedded server serves one version of a kind
+            await scene.api.delete(DEFINITIONS, f"{kind.lower()}s.cluster.x-k8s.io")
+            await scene.api.create(DEFINITIONS, definition("cluster.x-k8s.io", kind, "v1beta2"))
+        await scene.api.create(scene.clusters, {"metadata": {"name": "prod", "namespace": NS}, "spec": {}})
+        await scene.settle(120.0)
+        await put(older, group(count=4))
+        assert await scene.size(MD, NS) == (4, False)
+
+
+@in_virtual_time
+async def test_what_is_not_served_is_said_until_it_is(scene: World) -> None:
+    api = scene.client("windlass")
+    registry = prometheus_client.CollectorRegistry()
+    context = controller_runtime.ControllerContext(api, controller_runtime.ControllerMetrics(registry))
+    made = make(context)
+    running = asyncio.ensure_future(made.run())
+    await scene.settle(60.0)
+    assert made.check_ready() == "clusters of anywhere.eks.amazonaws.com/v1alpha1, cluster.x-k8s.io: not served"
+    await scene.set(NS, "prod")
+    await scene.settle(60.0)
+    assert made.check_ready() == ""
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -18,7 +18,7 @@ from windlass.controllers import (
 from windlass.controllers.eks_anywhere import model
 from windlass.controllers.eks_anywhere.model import ClusterPlan, EksAnywhereSettings
 from windlass.controllers.eks_anywhere.reconcile import group_deployments, reconcile_cluster
-from windlass.kube import request_builders
+from windlass.kube import discovery, request_builders
 from windlass.kube.resources import CLUSTERS, MACHINE_DEPLOYMENTS, Resource, Unstructured
 
 _UNSYNCED_REQUEUE_S = 1.0
@@ -189,15 +189,28 @@ class EksAnywhereController:
         self._api = context.api.with_field_manager(model.MANAGER)
         self._adoption_api = context.api.with_field_manager(model.ADOPTION_MANAGER)
         self._loop = controller_runtime.ReconcileLoop(context, self.name)
+        self._served = controller_runtime.ServedApis(
+            context.api.clock,
+            f"clusters of {model.API_VERSION}, {machine_deployments.CLUSTER_API_GROUP}",
+            self._discover,
+        )
 
     def check_ready(self) -> str:
-        return self._loop.check_ready()
+        return self._served.sync_error or self._loop.check_ready()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        version = await controller_runtime.wait_served_version(
-            self._context.api, machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
-        )
+        await self._served.run(self._run)
+
+    async def _discover(self) -> str | None:
+        """The version of Cluster API; None while it or EKS Anywhere's Cluster is not served."""
+        api = self._context.api
+        if not await discovery.has_resource(api, EKS_ANYWHERE_CLUSTERS):
+            return None
+        return await machine_deployment_applier.find_cluster_api_version(api)
+
+    async def _run(self, version: str) -> None:
+        self._loop = controller_runtime.ReconcileLoop(self._context, self.name)
         watched = EksAnywhereWatches(self._context, self._settings, self._loop.informers, version)
         applier = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
         await self._loop.run(lambda key: self._reconcile(key, watched, applier))
