@@ -425,16 +425,18 @@ class ServedApis(Generic[T]):
         """Run until cancelled."""
         served = await self._wait_for_change(None)
         while True:
-            tasks = [asyncio.ensure_future(run(served)), asyncio.ensure_future(self._wait_for_change(served))]
+            running = asyncio.ensure_future(run(served))
+            changing = asyncio.ensure_future(self._wait_for_change(served))
             try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                if tasks[0].done():
-                    return tasks[0].result()
-                served = tasks[1].result()
+                await asyncio.wait((running, changing), return_when=asyncio.FIRST_COMPLETED)
+                if running.done():
+                    running.result()
+                    return
+                served = changing.result()
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                running.cancel()
+                changing.cancel()
+                await asyncio.gather(running, changing, return_exceptions=True)
             _log.info("API versions changed, informers are started anew: served=%s", served)
 
     async def _wait_for_change(self, before: T | None) -> T:
