@@ -382,9 +382,16 @@ def _find_makers(live: MachineDeployment) -> set[_Owner]:
 
 
 def find_settled_replicas(live: MachineDeployment) -> int | None:
-    """The replicas of an autoscaled MachineDeployment that somebody else than its maker decided; None if none did."""
-    is_settled = live.limits is not None and bool(_find_owners(live, _REPLICAS_PATH) - _find_makers(live))
-    return live.replicas if is_settled else None
+    """The replicas of an autoscaled MachineDeployment, unless its maker decided them.
+
+    Replicas without an owner are settled too: a scale to 0 leaves none, because the Scale of the API omits 0.
+    """
+    return live.replicas if live.limits is not None and not _is_decided_by_maker(live) else None
+
+
+def _is_decided_by_maker(live: MachineDeployment) -> bool:
+    owners = _find_owners(live, _REPLICAS_PATH)
+    return bool(owners) and owners <= _find_makers(live)
 
 
 def plan_adoption(
@@ -435,7 +442,7 @@ def _plan_adopted_replicas(
     if owners - _find_makers(live) - {handed}:
         return None
     desired = _initial_autoscaled_size(live, size.limits)
-    is_reset = settled is not None and settled > desired and live.limits is not None and handed not in owners
+    is_reset = settled is not None and settled > desired and live.limits is not None and _is_decided_by_maker(live)
     return _plan_replicas(live, settled if is_reset and settled is not None else desired, manager)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import random
 from typing import Any
 
 import prometheus_client
@@ -560,3 +561,76 @@ async def test_what_is_not_served_is_said_until_it_is(scene: World) -> None:
     assert made.check_ready() == ""
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+class AdoptedGroup:
+    """A group, its maker, an autoscaler, and the size that it should have."""
+
+    def __init__(self, scene: World, *, keeps_replicas: bool) -> None:
+        self.scene, self.keeps_replicas = scene, keeps_replicas
+        self.upstream = scene.client("eks-a-controller")
+        self.count, self.limits, self.size = 3, None, 3
+        self.is_rendered = False
+
+    async def change(self, count: int, limits: tuple[int, int] | None) -> None:
+        """The user's change, before or after upstream's controller has looked."""
+        became_autoscaled = self.limits is None and limits is not None
+        self.count, self.limits, self.is_rendered = count, limits, False
+        given = {"autoscalingConfiguration": dict(zip(("minCount", "maxCount"), limits, strict=True))} if limits else {}
+        await put_adopted(self.scene, {"name": "a", "count": count, **given})
+        if became_autoscaled and limits is not None:
+            self.size = max(min(self.size, limits[1]), limits[0])
+
+    async def render(self) -> None:
+        replicas = self.count if self.limits is None or self.keeps_replicas else None
+        await self.upstream.apply(self.scene.deployments, rendered(MD, replicas, limits=self.limits), force=True)
+        await self.scene.settle()
+        self.is_rendered = True
+        if self.limits is None:
+            self.size = self.count
+        elif self.keeps_replicas:
+            self.size = max(self.size, self.count)
+
+    async def check(self) -> None:
+        found = await self.scene.deployment(MD, NS) or {}
+        if self.limits is not None or self.is_rendered:
+            assert found["spec"].get("replicas") == self.size
+        if self.is_rendered:
+            names = (machine_deployments.MIN_SIZE_ANNOTATION, machine_deployments.MAX_SIZE_ANNOTATION)
+            assert limits_of(found) == dict(zip(names, map(str, self.limits or ()), strict=False))
+        assert found["spec"]["template"] == rendered(MD, None)["spec"]["template"]
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_whatever_happens_in_whatever_order_no_node_of_an_adopted_group_goes_unasked(number: int) -> None:
+    @in_virtual_time
+    async def play(scene: World) -> None:
+        chance = random.Random(number)
+        await scene.set(NS, "prod")
+        group = AdoptedGroup(scene, keeps_replicas=bool(number % 2))
+        await group.change(3, None)
+        await group.render()
+        for _ in range(3):
+            async with scene.controlled(make):
+                for _ in range(8):
+                    deed = chance.choice(("toggle", "limits", "render", "render", "scale", "scale", "wait"))
+                    if deed == "toggle":
+                        limits = None if group.limits else (chance.randint(0, 4), chance.randint(4, 12))
+                        await group.change(chance.randint(0, 9), limits)
+                        if chance.random() < 0.5:
+                            await group.render()
+                    elif deed == "limits" and group.limits:
+                        await group.change(group.count, (chance.randint(0, 4), chance.randint(4, 12)))
+                    elif deed == "render":
+                        await group.render()
+                    elif deed == "scale" and group.limits:
+                        group.size = chance.randint(*group.limits)
+                        await scene.scale(MD, NS, group.size)
+                    elif deed == "wait":
+                        await scene.settle(700.0)
+                    await group.check()
+                    if group.limits is None and not group.is_rendered:
+                        await group.render()  # nobody else sizes a static group
+                        await group.check()
+
+    play()
