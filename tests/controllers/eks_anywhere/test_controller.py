@@ -569,7 +569,8 @@ class AdoptedGroup:
     def __init__(self, scene: World, *, keeps_replicas: bool) -> None:
         self.scene, self.keeps_replicas = scene, keeps_replicas
         self.upstream = scene.client("eks-a-controller")
-        self.count, self.limits, self.size = 3, None, 3
+        self.count = self.size = 3
+        self.limits: tuple[int, int] | None = None
         self.is_rendered = False
 
     async def change(self, count: int, limits: tuple[int, int] | None) -> None:
