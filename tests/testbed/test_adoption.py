@@ -20,7 +20,7 @@ from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.e2e import kubelet
-from tests.e2e.autoscaler_process import Live, write_kubeconfig
+from tests.e2e.autoscaler_process import Live
 from tests.testbed.test_worker_pools import LABELS, MAX, MIN, QUICKER, WITHIN_S, deployment
 
 ROOT = Path(__file__).parents[2]
@@ -103,9 +103,8 @@ def operating(bed: Bed, tmp_path: Path) -> Iterator[Path]:
 @contextlib.contextmanager
 def autoscaling(bed: Bed, tmp_path: Path, discovery: str) -> Iterator[None]:
     """The autoscaler with the flag of discovery that the page has installed, but quicker."""
-    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", bed.kubeconfig, int(bed.site.server.rpartition(":")[2]))
     flags = ("--cloud-provider=clusterapi", discovery, "--skip-nodes-with-local-storage=false", "-v=4")
-    live = Live(kubeconfig, tmp_path / "autoscaler.log", flags)
+    live = Live(bed.kubeconfig, tmp_path / "autoscaler.log", flags)
     live.start("--leader-elect=false", *QUICKER)
     try:
         yield

@@ -121,16 +121,14 @@ class EksAnywhereWatches:
     ) -> dict[str, int]:
         """The last replicas that an autoscaler decided, by MachineDeployment. A group that is static forgets them."""
         grouped = group_deployments(cluster.groups, deployments)
-        autoscaled = [each for group in cluster.groups if group.size.is_autoscaled for each in grouped[group.name]]
-        before = {each.name: self._settled.get(each.body["metadata"].get("uid") or "") for each in deployments}
-        for deployment in deployments:
-            self._settled.pop(deployment.body["metadata"].get("uid") or "", None)
+        autoscaled = {each.name for group in cluster.groups if group.size.is_autoscaled for each in grouped[group.name]}
         settled = {}
-        for deployment in autoscaled:
-            found = machine_deployments.find_settled_replicas(deployment)
-            replicas = before[deployment.name] if found is None else found
-            if replicas is not None:
-                settled[deployment.name] = self._settled[deployment.body["metadata"].get("uid") or ""] = replicas
+        for deployment in deployments:
+            uid = deployment.body["metadata"].get("uid") or ""
+            before, found = self._settled.pop(uid, None), machine_deployments.find_settled_replicas(deployment)
+            replicas = before if found is None else found
+            if deployment.name in autoscaled and replicas is not None:
+                settled[deployment.name] = self._settled[uid] = replicas
         return settled
 
     def _control_planes(self) -> Resource[Unstructured]:
