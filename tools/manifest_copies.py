@@ -23,8 +23,8 @@ COPIES: Mapping[str, tuple[str, ...]] = {
     f"{_KUSTOMIZE}/base/operator/made": ("rbac/operator.yaml",),
     f"{_KUSTOMIZE}/components/monitoring/made": ("monitoring/alerts.yaml", "monitoring/grafana/windlass.json"),
     f"{_KUSTOMIZE}/components/machine-pool/made": ("rbac/machine-pool.yaml",),
-    f"{_KUSTOMIZE}/overlays/eks-anywhere/made": ("rbac/eks-anywhere.yaml", "crds/anywhere.eks.amazonaws.com_*.yaml"),
-    f"{_KUSTOMIZE}/overlays/lattice/made": ("rbac/lattice*.yaml", "crds/lattice.io_*.yaml"),
+    f"{_KUSTOMIZE}/overlays/eks-anywhere/made": ("rbac/eks-anywhere.yaml",),
+    f"{_KUSTOMIZE}/overlays/lattice/made": ("rbac/lattice*.yaml",),
     f"{_KUSTOMIZE}/overlays/openshift/made": (
         "rbac/cluster-autoscaler*.yaml",
         "rbac/machine-autoscaler.yaml",

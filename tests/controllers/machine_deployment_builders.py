@@ -54,7 +54,8 @@ def counted(
     """Of which only the numbers matter."""
     ready = current if ready is None else ready
     up_to_date = current if up_to_date is None else up_to_date
-    return MachineDeployment(name, current, current=current, ready=ready, up_to_date=up_to_date, **fields)
+    counts = {"replicas": current, "current": current, "ready": ready, "up_to_date": up_to_date}
+    return MachineDeployment(name, **{**counts, **fields})
 
 
 def bounds(low: int, high: int) -> dict[str, str]:

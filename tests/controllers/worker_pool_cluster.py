@@ -67,12 +67,12 @@ class World:
         self.server = server.Server(time)
         self.deployments = resources.MACHINE_DEPLOYMENTS.at(f"cluster.x-k8s.io/{version}").untyped()
         self.clusters = resources.CLUSTERS.at(f"cluster.x-k8s.io/{version}").untyped()
-        self.api = self._client("client")
-        self.autoscaler = self._client("cluster-autoscaler")
+        self.api = self.client("client")
+        self.autoscaler = self.client("cluster-autoscaler")
         self.written = Counting(embedded_server.InProcessTransport(self.server, time))
         self._version = version
 
-    def _client(self, manager: str) -> client.Client:
+    def client(self, manager: str) -> client.Client:
         carrier = embedded_server.InProcessTransport(self.server, self.clock)
         return client.Client(
             carrier, self.clock, client.ClientSettings(qps=0, writer=request_builders.WriteOptions(manager))

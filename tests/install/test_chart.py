@@ -159,10 +159,11 @@ def test_definitions_are_those_that_what_is_chosen_needs() -> None:
 
     assert kinds("the defaults") == []
     assert kinds("everything for the autoscaler") == ["CapacityBuffer", "CapacityQuota", "ProvisioningRequest"]
-    assert kinds("EKS Anywhere") == ["Cluster"]
-    assert kinds("Lattice") == ["LatticeCluster"]
+    assert kinds("EKS Anywhere") == [], "the product's own would be replaced"
+    assert kinds("Lattice") == []
     assert kinds("OpenShift") == ["ClusterAutoscaler", "MachineAutoscaler", "ProvisioningRequest"]
-    (definition,) = of_kind(chart(VALUES["Lattice"]), "CustomResourceDefinition")
+    pools = chart(("operator.controllers={eks_anywhere,lattice}", "crds.workerPools=true"))
+    _, definition = of_kind(pools, "CustomResourceDefinition")
     assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert definition["spec"] == yaml.safe_load(path_of("crds/lattice.io_latticeclusters.yaml").read_text())["spec"]
 

@@ -51,8 +51,9 @@ def operator(
     Controllers are independent of each other; each reconciles one kind of object. machine_pool is Cluster API's
     MachinePool controller: turn the manager's own off (--feature-gates=MachinePool=false) where it runs. eks_anywhere
     and lattice manage the worker pools of EKS Anywhere's Clusters and of LatticeClusters, except the size of autoscaled
-    ones; their definitions are in deploy/crds. cluster_autoscaler and
-    machine_autoscaler are OpenShift's cluster-autoscaler-operator, for MachineSets of Machine API and of Cluster API.
+    ones; what the products' own controllers make is adopted (docs/eks-anywhere.md, docs/lattice.md).
+    cluster_autoscaler and machine_autoscaler are OpenShift's cluster-autoscaler-operator, for MachineSets of Machine
+    API and of Cluster API.
 
     Exit code: 0 after SIGTERM, 1 if it failed or lost its lease, 2 if the arguments cannot be used.
 
@@ -100,7 +101,8 @@ def operator(
     lattice_autoscaler_image
         Image of that autoscaler.
     lattice_autoscaler_discovery
-        Namespace in which it discovers pools: that of the LatticeClusters.
+        Namespace in which it discovers pools: that of the LatticeClusters of lattice.io. For one of lattice.dev it is
+        capi-NAME.
     machineset_sync_cluster
         Cluster API Cluster of OpenShift's MachineSets; by default the name in Infrastructure.
     openshift_autoscaler_image

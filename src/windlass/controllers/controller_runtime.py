@@ -400,3 +400,65 @@ class PrunedConditions:
     def restore(self, uid: str, found: Conditions) -> Conditions:
         """The conditions of an object, or those last written for it if the server pruned them."""
         return found or self._conditions.get(uid, ())
+
+
+_SERVED_RECHECK_S = 30.0
+
+
+class ServedApis(Generic[T]):
+    """Runs a controller with the APIs that the server serves, and anew whenever those change.
+
+    `discover` finds them; None while the controller cannot run. APIs that are no longer found, or a discovery that
+    fails, leave the controller as it is: its informers report what they cannot read.
+    """
+
+    def __init__(self, time: clock.Clock, needed: str, discover: Callable[[], Coroutine[Any, Any, T | None]]) -> None:
+        self._clock, self._needed, self._discover = time, needed, discover
+        self._is_missing = False
+
+    @property
+    def sync_error(self) -> str:
+        """What is not served; empty if the controller runs."""
+        return f"{self._needed}: not served" if self._is_missing else ""
+
+    async def run(self, run: Callable[[T], Coroutine[Any, Any, None]]) -> None:
+        """Run until cancelled."""
+        served = await self._wait_for_change(None)
+        while True:
+            running = asyncio.ensure_future(run(served))
+            changing = asyncio.ensure_future(self._wait_for_change(served))
+            try:
+                await asyncio.wait((running, changing), return_when=asyncio.FIRST_COMPLETED)
+                if running.done():
+                    running.result()
+                    return
+                served = changing.result()
+            finally:
+                running.cancel()
+                changing.cancel()
+                await asyncio.gather(running, changing, return_exceptions=True)
+            _log.info("API versions changed, informers are started anew: served=%s", served)
+
+    async def _wait_for_change(self, before: T | None) -> T:
+        while True:
+            if before is not None:
+                await self._clock.sleep(_SERVED_RECHECK_S)
+            try:
+                found = await self._discover()
+            except errors.KubeError as error:
+                _log.warning("failed to discover APIs: needed=%r error=%s", self._needed, error)
+                found = None
+            if found is not None and found != before:
+                self._is_missing = False
+                return found
+            if before is None:
+                if not self._is_missing:
+                    _log.warning("APIs are not served, waiting for them: needed=%r", self._needed)
+                self._is_missing = True
+                await self._clock.sleep(_DISCOVERY_RETRY_S)
+
+
+async def find_served_version(api: client.Client, group: str, versions: Sequence[str]) -> str | None:
+    """The first of `versions` that the server serves, as apiVersion; None if it serves none."""
+    served = await discovery.list_versions(api, group)
+    return next((f"{group}/{version}" for version in versions if f"{group}/{version}" in served), None)

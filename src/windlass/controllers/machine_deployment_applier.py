@@ -1,6 +1,7 @@
 """MachineDeployment applier: executes the planned applies, handovers and deletions.
 
-A step that fails does not stop the others. NotFound and Conflict mean that the plan was made from stale objects.
+An adopted MachineDeployment is written under the field manager of its step. A step that fails does not stop the
+others. NotFound and Conflict mean that the plan was made from stale objects.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,12 @@ from windlass.kube.resources import MACHINE_DEPLOYMENTS, Resource
 
 class AlreadyExists(controller_interface.RequeueError):
     """The MachineDeployment to create exists already: the plan was made from stale objects."""
+
+
+async def find_cluster_api_version(api: client.Client) -> str | None:
+    """The apiVersion of Cluster API to use; None while the server serves none that is known."""
+    group, versions = machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
+    return await controller_runtime.find_served_version(api, group, versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +37,11 @@ class ApplyResult:
 
 
 class MachineDeploymentApplier:
-    """Applies MachineDeployments by server-side apply, under one field manager."""
+    """Applies MachineDeployments by server-side apply, under the field manager of those that are made here."""
 
     def __init__(self, api: client.Client, api_version: str, manager: str) -> None:
+        self._manager = manager
         self._api = api.with_field_manager(manager)
-        self._handover_api = api.with_field_manager(machine_deployments.handover_manager(manager))
         self._resource: Resource[dict[str, Any]] = MACHINE_DEPLOYMENTS.at(api_version).untyped()
 
     async def apply(self, steps: Iterable[machine_deployments.MachineDeploymentStep], namespace: str) -> ApplyResult:
@@ -55,7 +62,8 @@ class MachineDeploymentApplier:
             return
         if step.uid:
             metadata = {**step.body["metadata"], "uid": step.uid}
-            await self._api.apply(self._resource, {**step.body, "metadata": metadata}, force=True)
+            api = self._api.with_field_manager(step.manager or self._manager)
+            await api.apply(self._resource, {**step.body, "metadata": metadata}, force=True)
         elif await self._is_new(step, namespace):
             await self._api.apply(self._resource, step.body)
 
@@ -80,4 +88,5 @@ class MachineDeploymentApplier:
         metadata = {"name": step.name, "namespace": namespace}
         looked_at = {"uid": step.uid, "resourceVersion": step.resource_version}
         body = {"metadata": {**metadata, **looked_at}, "spec": {"replicas": handover.replicas}}
-        await self._handover_api.apply(self._resource, body, force=handover.force)
+        api = self._api.with_field_manager(machine_deployments.handover_manager(step.manager or self._manager))
+        await api.apply(self._resource, body, force=handover.force)

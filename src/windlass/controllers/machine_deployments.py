@@ -1,11 +1,15 @@
 """MachineDeployments of worker pools, shared by the EKS Anywhere and Lattice controllers. Pure.
 
-A pool is static (we own its replicas) or autoscaled (limits are annotations, and replicas are the autoscaler's).
-`build_manifest` gives the MachineDeployment in v1beta1 or v1beta2; `plan_apply` compares it with the live object.
+A pool is static (its replicas come from its spec) or autoscaled (limits are annotations, and replicas are the
+autoscaler's). A MachineDeployment is either made here or adopted:
 
-Manifests are written by server-side apply, always whole: leaving out a field that we applied removes it. So before a
-pool becomes autoscaled, a second field manager applies the current replicas (`ReplicasHandover`), and only then does
-the first one release the field. Selector and labels are explicit for the same reason.
+- Made here: the pool names its templates. `build_manifest` gives the MachineDeployment in v1beta1 or v1beta2;
+  `plan_apply` compares it with the live object. Manifests are written by server-side apply, always whole: leaving out
+  a field that we applied removes it. So before a pool becomes autoscaled, a second field manager applies the current
+  replicas (`ReplicasHandover`), and only then does the first one release the field. Selector and labels are explicit
+  for the same reason.
+- Adopted: the product's own controller makes it. `plan_adoption` applies the limits where nobody else does, and hands
+  replicas over; every other field stays as it is.
 """
 
 import re
@@ -118,6 +122,12 @@ class MachineDeployment:
         return (self.body.get("spec") or {}).get("clusterName") or labels.get(CLUSTER_NAME_LABEL) or ""
 
     @property
+    def failure_domain(self) -> str:
+        """The failure domain of its Machines; empty if unset."""
+        template = (self.body.get("spec") or {}).get("template") or {}
+        return (template.get("spec") or {}).get("failureDomain") or ""
+
+    @property
     def limits(self) -> ReplicaLimits | None:
         """Limits from its annotations; None if they are missing or invalid."""
         try:
@@ -172,6 +182,11 @@ class MachineTemplate:
     infrastructure: Mapping[str, Any] = field(default_factory=dict)
     """An object reference: `apiGroup` (or `apiVersion`), `kind`, `name`."""
     version: str = ""
+
+    @property
+    def is_named(self) -> bool:
+        """True if the pool names templates. If it names none, its MachineDeployment is adopted."""
+        return bool(self.bootstrap or self.infrastructure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +300,8 @@ class ApplyMachineDeployment:
     handover: ReplicasHandover | None = None
     uid: str = ""
     resource_version: str = ""
+    manager: str = ""
+    """The field manager of an adopted MachineDeployment; empty for one that is made here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,15 +350,100 @@ def plan_handover(live: MachineDeployment, limits: ReplicaLimits, manager: str) 
     A pool that becomes autoscaled is clamped to its limits once, as Cluster API's webhook does. An autoscaled pool
     keeps its replicas.
     """
-    ours = {(manager, "Apply"), (handover_manager(manager), "Apply")}
-    owners = {(owner.manager, owner.operation) for owner in unstructured.find_field_owners(live.body, _REPLICAS_PATH)}
-    if owners - ours:
+    owners = _find_owners(live, _REPLICAS_PATH)
+    if owners - {(manager, "Apply"), (handover_manager(manager), "Apply")}:
         return None
-    found = live.replicas
-    desired = limits.min if found is None else found if live.limits is not None else limits.clamp(found)
-    if desired == found and (handover_manager(manager), "Apply") in owners:
+    return _plan_replicas(live, _initial_autoscaled_size(live, limits), manager)
+
+
+def _initial_autoscaled_size(live: MachineDeployment, limits: ReplicaLimits) -> int:
+    if live.replicas is None:
+        return limits.min
+    return live.replicas if live.limits is not None else limits.clamp(live.replicas)
+
+
+def _plan_replicas(live: MachineDeployment, desired: int, manager: str) -> ReplicasHandover | None:
+    """The handover that makes `replicas` the desired ones; None if the second field manager applied them already."""
+    is_ours = (handover_manager(manager), "Apply") in _find_owners(live, _REPLICAS_PATH)
+    return None if is_ours and desired == live.replicas else ReplicasHandover(desired, force=desired != live.replicas)
+
+
+_Owner = tuple[str, str]
+"""Field manager and operation."""
+
+
+def _find_owners(live: MachineDeployment, path: FieldPath) -> set[_Owner]:
+    return {(owner.manager, owner.operation) for owner in unstructured.find_field_owners(live.body, path)}
+
+
+def _find_makers(live: MachineDeployment) -> set[_Owner]:
+    """Who applies the MachineDeployment as a whole: the product's controller, or its command line."""
+    return {owner for owner in _find_owners(live, ("spec", "clusterName")) if owner[1] == "Apply"}
+
+
+def find_settled_replicas(live: MachineDeployment) -> int | None:
+    """The replicas of an autoscaled MachineDeployment, unless its maker decided them.
+
+    Replicas without an owner are settled too: a scale to 0 leaves none, because the Scale of the API omits 0.
+    """
+    return live.replicas if live.limits is not None and not _is_decided_by_maker(live) else None
+
+
+def _is_decided_by_maker(live: MachineDeployment) -> bool:
+    owners = _find_owners(live, _REPLICAS_PATH)
+    return bool(owners) and owners <= _find_makers(live)
+
+
+def plan_adoption(
+    live: MachineDeployment,
+    size: PoolSize,
+    manager: str,
+    *,
+    settled: int | None = None,
+    is_whole_pool: bool = True,
+) -> ApplyMachineDeployment | None:
+    """The step for a MachineDeployment that the product's own controller makes; None if nothing differs.
+
+    Limits are applied only where nobody else applies them, so that they go when the product removes them. `settled` are
+    the replicas found by `find_settled_replicas` before: a maker that applies a lower count to an autoscaled pool
+    would otherwise delete the autoscaler's nodes. `is_whole_pool` is False if other MachineDeployments share the count.
+    """
+    limits = {
+        name: value
+        for name, value in limits_to_annotations(size.limits).items()
+        if live.annotations.get(name) != value or not _is_applied_by_other(live, name, manager)
+    }
+    metadata = live.body.get("metadata") or {}
+    body: Json = {"metadata": {"name": live.name, "namespace": metadata.get("namespace") or ""}}
+    if limits:
+        body["metadata"]["annotations"] = limits
+    handover = _plan_adopted_replicas(live, size, manager, settled, is_whole_pool)
+    is_done = is_applied(live.body, body, manager)
+    if is_done and handover is None:
         return None
-    return ReplicasHandover(desired, force=desired != found)
+    written = None if is_done else body
+    return ApplyMachineDeployment(
+        live.name, written, handover, metadata.get("uid") or "", metadata.get("resourceVersion") or "", manager
+    )
+
+
+def _is_applied_by_other(live: MachineDeployment, annotation: str, manager: str) -> bool:
+    return bool(_find_owners(live, ("metadata", "annotations", annotation)) - {(manager, "Apply")})
+
+
+def _plan_adopted_replicas(
+    live: MachineDeployment, size: PoolSize, manager: str, settled: int | None, is_whole_pool: bool
+) -> ReplicasHandover | None:
+    """The handover of an adopted pool; None where the product's controller or the autoscaler decides."""
+    owners, handed = _find_owners(live, _REPLICAS_PATH), (handover_manager(manager), "Apply")
+    if size.limits is None:
+        is_left_to_us = owners == {handed} and is_whole_pool
+        return _plan_replicas(live, size.replicas, manager) if is_left_to_us else None
+    if owners - _find_makers(live) - {handed}:
+        return None
+    desired = _initial_autoscaled_size(live, size.limits)
+    is_reset = settled is not None and settled > desired and live.limits is not None and _is_decided_by_maker(live)
+    return _plan_replicas(live, settled if is_reset and settled is not None else desired, manager)
 
 
 def is_applied(live: Mapping[str, Any], body: Mapping[str, Any], manager: str) -> bool:

@@ -65,6 +65,8 @@ EKS_ANYWHERE = (
 
 _LATTICE_GROUP = lattice_model.API_VERSION.partition("/")[0]
 
+_ADOPTED_LATTICE_GROUP = lattice_model.ADOPTED_API_VERSION.partition("/")[0]
+
 _GET_PATCH = ("get", "patch")
 
 _AUTOSCALER_NAME = (lattice_model.AUTOSCALER,)
@@ -78,6 +80,7 @@ LATTICE = RbacProfile(
             (
                 PolicyRule(_LATTICE_GROUP, ("latticeclusters",), READ, "LatticeClusters and their pools"),
                 PolicyRule(_LATTICE_GROUP, ("latticeclusters/status",), ("patch",), "status"),
+                PolicyRule(_ADOPTED_LATTICE_GROUP, ("latticeclusters",), READ, "those of Lattice's own operator"),
                 MANAGE_MACHINE_DEPLOYMENTS,
                 PolicyRule("", ("events",), ("create", "patch"), "events about pools"),
             )

@@ -1,15 +1,18 @@
 """The EKS Anywhere controller on the embedded server, in virtual time."""
 
+import asyncio
 import contextlib
+import random
 from typing import Any
 
+import prometheus_client
 import pytest
 
 from tests.controllers import worker_pool_cluster
 from tests.controllers.machine_pool.management_cluster import definition
 from tests.controllers.worker_pool_cluster import DEFINITIONS, EKS, TEMPLATES, World, in_virtual_time, owners
 from windlass import clock
-from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers import controller_interface, controller_runtime, machine_deployments
 from windlass.controllers.eks_anywhere import controller
 from windlass.controllers.eks_anywhere.model import EksAnywhereSettings
 from windlass.kube import errors, resources, transport
@@ -401,3 +404,234 @@ async def test_a_name_that_two_clusters_make_is_made_by_the_older_if_it_is_not_t
         await scene.settle(60.0)
         assert await owner_of(scene, "prod-b-c") == "prod-b"
         assert await scene.size("prod-b-c", NS) == (9, False)
+
+
+def rendered(name: str, replicas: int | None, *, domain: str = "", limits: tuple[int, int] | None = None) -> Json:
+    """A MachineDeployment as EKS Anywhere's own controller applies it."""
+    machine = {"clusterName": "prod", "version": "v1.33.1-eks-1-33-7", **({"failureDomain": domain} if domain else {})}
+    spec: Json = {"clusterName": "prod", "selector": {"matchLabels": {}}, "template": {"spec": machine}}
+    spec["rollout"] = {"strategy": {"type": "RollingUpdate"}}
+    if replicas is not None:
+        spec["replicas"] = replicas
+    names = (machine_deployments.MIN_SIZE_ANNOTATION, machine_deployments.MAX_SIZE_ANNOTATION)
+    annotations = dict(zip(names, map(str, limits or ()), strict=False))
+    return {"metadata": {"name": name, "namespace": NS, "annotations": annotations}, "spec": spec}
+
+
+def limits_of(found: Json | None) -> Json:
+    assert found is not None
+    limits: Json = found["metadata"].get("annotations") or {}
+    return limits
+
+
+async def put_adopted(scene: World, *groups: Json) -> None:
+    made = [{"machineGroupRef": {"name": "m"}, **item} for item in groups]
+    await scene.put(EKS, "prod", "default", {"workerNodeGroupConfigurations": made, "datacenterRef": {"name": "d"}})
+
+
+@in_virtual_time
+async def test_a_group_without_templates_is_adopted_and_nothing_of_it_is_made_or_deleted(scene: World) -> None:
+    await scene.set(NS, "prod")
+    upstream = scene.client("eks-a-controller")
+    async with scene.controlled(make):
+        await put_adopted(scene, {"name": "a", "count": 3}, {"name": "gone", "count": 1})
+        await scene.settle(60.0)
+        assert (await scene.api.list(scene.deployments)).items == []
+        found = (await conditions(scene))["WorkersReady"]
+        assert (found["reason"], found["message"]) == ("ScalingUp", "Scaling up worker nodes, 4 expected (0 actual)")
+        for body in (
+            rendered("prod-a-x", 2, domain="x"),
+            rendered("prod-a-y", 1, domain="y"),
+            rendered("prod-gone", 1),
+        ):
+            await upstream.apply(scene.deployments, body, force=True)
+        await scene.settle()
+        await scene.catch_up()
+        assert (await conditions(scene))["WorkersReady"]["status"] == "True"
+        before = {item["metadata"]["name"]: item["spec"] for item in (await scene.api.list(scene.deployments)).items}
+        await put_adopted(scene, {"name": "a", "count": 3})
+        await scene.settle(60.0)
+        items = (await scene.api.list(scene.deployments)).items
+        assert {item["metadata"]["name"]: item["spec"] for item in items} == before
+        assert {entry["manager"] for item in items for entry in item["metadata"]["managedFields"]} == {
+            "eks-a-controller",
+            "client",
+        }
+        assert (await conditions(scene))["WorkersReady"]["reason"] == "ScalingDown"
+
+
+@in_virtual_time
+async def test_only_conditions_of_an_adopted_clusters_status_are_written(scene: World) -> None:
+    """Upstream skips a generation that is marked as reconciled, and waits for one that it has observed."""
+    await scene.set(NS, "prod")
+    await put_adopted(scene, {"name": "a", "count": 1})
+    own = {"failureReason": "UpgradeFailed", "failureMessage": "told by upstream", "reconciledGeneration": 7}
+    own |= {"observedGeneration": 8, "childrenReconciledGeneration": 9, "eksdReleaseRef": {"name": "r"}}
+    other = {"type": "Other", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await scene.api.merge_patch(
+        EKS, "prod", {"status": {**own, "conditions": [other]}}, "default", subresource="status"
+    )
+    async with scene.controlled(make):
+        await scene.settle(60.0)
+    status = (await scene.api.get(EKS, "prod", "default"))["status"]
+    assert {name: value for name, value in status.items() if name != "conditions"} == own
+    assert other in status["conditions"]
+
+
+@in_virtual_time
+async def test_a_controller_that_judges_otherwise_is_answered_every_10_s_at_most(scene: World) -> None:
+    await scene.set(NS, "prod")
+    await put_adopted(scene, {"name": "a", "count": 1})
+    upstream = scene.client("eks-a-controller")
+
+    async def judge_otherwise() -> None:
+        while True:
+            held = {"type": "WorkersReady", "status": "False", "reason": "Otherwise"}
+            status = {"status": {"conditions": [held]}}
+            await upstream.merge_patch(EKS, "prod", status, "default", subresource="status")
+            await scene.clock.sleep(0.1)
+
+    async with scene.controlled(make):
+        rival = asyncio.ensure_future(judge_otherwise())
+        scene.written.writes.clear()
+        await scene.settle(100.0)
+        rival.cancel()
+        assert 9 <= len(scene.written.writes) <= 11
+        await scene.settle(15.0)
+        assert (await conditions(scene))["WorkersReady"]["reason"] == "ScalingUp"
+
+
+@pytest.mark.parametrize("windlass_is_first", [True, False])
+def test_a_count_that_upstream_applies_to_an_autoscaled_group_takes_no_nodes(windlass_is_first: bool) -> None:
+    """One of upstream's providers applies `replicas` whether or not the group is autoscaled."""
+
+    @in_virtual_time
+    async def play(scene: World) -> None:
+        await scene.set(NS, "prod")
+        upstream = scene.client("eks-a-controller")
+        await put_adopted(scene, {"name": "a", "count": 3, "autoscalingConfiguration": {"minCount": 1, "maxCount": 10}})
+        await upstream.apply(scene.deployments, rendered(MD, 3, limits=(1, 10)), force=True)
+        async with scene.controlled(make):
+            for size in (8, 5):
+                await scene.scale(MD, NS, size)
+                await upstream.apply(scene.deployments, rendered(MD, 3, limits=(1, 10)), force=True)
+                await scene.settle()
+                assert await scene.size(MD, NS) == (size, True)
+                assert owners(await scene.deployment(MD, NS), "spec", "replicas") == {"windlass-eks-anywhere-handover"}
+            if windlass_is_first:
+                await put_adopted(scene, {"name": "a", "count": 2})
+            await upstream.apply(scene.deployments, rendered(MD, 2), force=True)
+            await scene.settle()
+            if not windlass_is_first:
+                await put_adopted(scene, {"name": "a", "count": 2})
+            assert (await scene.size(MD, NS))[0] == 2
+            assert limits_of(await scene.deployment(MD, NS)) == {}
+
+    play()
+
+
+@in_virtual_time
+async def test_versions_of_cluster_api_that_come_and_go_need_no_restart(scene: World) -> None:
+    older = World(scene.clock, "v1beta1")
+    older.server, older.api = scene.server, scene.api
+    await older.set(NS, "prod")
+    async with older.controlled(make):
+        await put(older, group(count=2))
+        assert await older.size(MD, NS) == (2, False)
+        for kind in ("Cluster", "MachineDeployment"):  # the embedded server serves one version of a kind
+            await scene.api.delete(DEFINITIONS, f"{kind.lower()}s.cluster.x-k8s.io")
+            await scene.api.create(DEFINITIONS, definition("cluster.x-k8s.io", kind, "v1beta2"))
+        await scene.api.create(scene.clusters, {"metadata": {"name": "prod", "namespace": NS}, "spec": {}})
+        await scene.settle(120.0)
+        await put(older, group(count=4))
+        assert await scene.size(MD, NS) == (4, False)
+
+
+@in_virtual_time
+async def test_what_is_not_served_is_said_until_it_is(scene: World) -> None:
+    api = scene.client("windlass")
+    registry = prometheus_client.CollectorRegistry()
+    context = controller_runtime.ControllerContext(api, controller_runtime.ControllerMetrics(registry))
+    made = make(context)
+    running = asyncio.ensure_future(made.run())
+    await scene.settle(60.0)
+    assert made.check_ready() == "clusters of anywhere.eks.amazonaws.com/v1alpha1, cluster.x-k8s.io: not served"
+    await scene.set(NS, "prod")
+    await scene.settle(60.0)
+    assert made.check_ready() == ""
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+class AdoptedGroup:
+    """A group, its maker, an autoscaler, and the size that it should have."""
+
+    def __init__(self, scene: World, *, keeps_replicas: bool) -> None:
+        self.scene, self.keeps_replicas = scene, keeps_replicas
+        self.upstream = scene.client("eks-a-controller")
+        self.count = self.size = 3
+        self.limits: tuple[int, int] | None = None
+        self.is_rendered = False
+
+    async def change(self, count: int, limits: tuple[int, int] | None) -> None:
+        """The user's change, before or after upstream's controller has looked."""
+        became_autoscaled = self.limits is None and limits is not None
+        self.count, self.limits, self.is_rendered = count, limits, False
+        given = {"autoscalingConfiguration": dict(zip(("minCount", "maxCount"), limits, strict=True))} if limits else {}
+        await put_adopted(self.scene, {"name": "a", "count": count, **given})
+        if became_autoscaled and limits is not None:
+            self.size = max(min(self.size, limits[1]), limits[0])
+
+    async def render(self) -> None:
+        replicas = self.count if self.limits is None or self.keeps_replicas else None
+        await self.upstream.apply(self.scene.deployments, rendered(MD, replicas, limits=self.limits), force=True)
+        await self.scene.settle()
+        self.is_rendered = True
+        if self.limits is None:
+            self.size = self.count
+        elif self.keeps_replicas:
+            self.size = max(self.size, self.count)
+
+    async def check(self) -> None:
+        found = await self.scene.deployment(MD, NS) or {}
+        if self.limits is not None or self.is_rendered:
+            assert found["spec"].get("replicas") == self.size
+        if self.is_rendered:
+            names = (machine_deployments.MIN_SIZE_ANNOTATION, machine_deployments.MAX_SIZE_ANNOTATION)
+            assert limits_of(found) == dict(zip(names, map(str, self.limits or ()), strict=False))
+        assert found["spec"]["template"] == rendered(MD, None)["spec"]["template"]
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_whatever_happens_in_whatever_order_no_node_of_an_adopted_group_goes_unasked(number: int) -> None:
+    @in_virtual_time
+    async def play(scene: World) -> None:
+        chance = random.Random(number)
+        await scene.set(NS, "prod")
+        group = AdoptedGroup(scene, keeps_replicas=bool(number % 2))
+        await group.change(3, None)
+        await group.render()
+        for _ in range(3):
+            async with scene.controlled(make):
+                for _ in range(8):
+                    deed = chance.choice(("toggle", "limits", "render", "render", "scale", "scale", "wait"))
+                    if deed == "toggle":
+                        limits = None if group.limits else (chance.randint(0, 4), chance.randint(4, 12))
+                        await group.change(chance.randint(0, 9), limits)
+                        if chance.random() < 0.5:
+                            await group.render()
+                    elif deed == "limits" and group.limits:
+                        await group.change(group.count, (chance.randint(0, 4), chance.randint(4, 12)))
+                    elif deed == "render":
+                        await group.render()
+                    elif deed == "scale" and group.limits:
+                        group.size = chance.randint(*group.limits)
+                        await scene.scale(MD, NS, group.size)
+                    elif deed == "wait":
+                        await scene.settle(700.0)
+                    await group.check()
+                    if group.limits is None and not group.is_rendered:
+                        await group.render()  # nobody else sizes a static group
+                        await group.check()
+
+    play()

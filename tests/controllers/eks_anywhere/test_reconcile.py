@@ -122,6 +122,40 @@ ROWS: list[tuple[str, list[model.WorkerNodeGroup], list[MachineDeployment], tupl
         ),
     ),
     (
+        "a full group whose machines are replaced is upgrading",
+        [scaled("b", 3, 10)],
+        [counted("prod-b", 11, up_to_date=1, replicas=10)],
+        ("False", "RollingUpgradeInProgress", "Info", "Worker nodes not up-to-date yet, 11 upgrading (1 up to date)"),
+    ),
+    (
+        "in place",
+        [dataclasses.replace(scaled("b", 3, 10), is_in_place=True)],
+        [counted("prod-b", 11, up_to_date=1, replicas=10)],
+        ("False", "InPlaceUpgradeInProgress", "Info", "Worker nodes not up-to-date yet, 11 upgrading (1 up to date)"),
+    ),
+    (
+        "but not if more are wanted than it may have",
+        [scaled("b", 3, 10)],
+        [counted("prod-b", 11, up_to_date=1, replicas=11)],
+        (
+            "False",
+            "AutoscalerConstraintNotMet",
+            "Info",
+            "Worker nodes count for prod-b not between 3 and 10 yet (11 actual)",
+        ),
+    ),
+    (
+        "nor if it has too few",
+        [scaled("b", 3, 10)],
+        [counted("prod-b", 2, up_to_date=1, replicas=10)],
+        (
+            "False",
+            "AutoscalerConstraintNotMet",
+            "Info",
+            "Worker nodes count for prod-b not between 3 and 10 yet (2 actual)",
+        ),
+    ),
+    (
         "an autoscaled group whose MachineDeployment is not there has no worker",
         [scaled("b", 1, 5)],
         [],
@@ -284,10 +318,9 @@ def test_a_bad_group_stays_as_it_was_and_the_others_go_on(size: PoolSize, messag
     assert condition(plan, "Ready").reason == "WorkerNodeGroupsInvalid"
 
 
-def test_a_group_without_templates_says_what_it_lacks() -> None:
-    plan = reconcile_cluster(
-        seen(dataclasses.replace(static("a", 1), machine=machine_deployments.MachineTemplate())), NOW_S
-    )
+def test_a_group_with_half_its_templates_says_what_it_lacks() -> None:
+    half = machine_deployments.MachineTemplate(infrastructure=MACHINE.infrastructure)
+    plan = reconcile_cluster(seen(dataclasses.replace(static("a", 1), machine=half)), NOW_S)
     assert plan.steps == ()
     expected = "workerNodeGroupConfigurations[a]: bootstrap: found nothing, expected configRef or dataSecretName"
     assert plan.status.failure_message == expected

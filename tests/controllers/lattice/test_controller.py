@@ -150,3 +150,45 @@ async def test_pools_that_leave_the_spec_are_left_running(scene: World) -> None:
         await scene.put(LATTICE, "my", NS, {"nodes": {"worker_pools": {}}})
         assert await scene.size(MD, NS) == (3, False)
         assert (await scene.api.get(LATTICE, "my", NS))["status"].get("worker_pools", {}) == {}
+
+
+def deploy(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
+    """With an autoscaler: its roles cannot be written, since the embedded server has no RBAC."""
+    return controller.new_controller(site, LatticeSettings())
+
+
+@in_virtual_time
+async def test_an_autoscaler_that_cannot_be_deployed_is_an_event_on_the_cluster(scene: World) -> None:
+    await scene.set(NS, "my")
+    async with scene.controlled(deploy):
+        await put(scene, replicas=3, min=1, max=10)
+        await scene.settle(60.0)
+        assert await scene.size(MD, NS) == (3, True)
+        found = await events(scene, "AutoscalerNotDeployed")
+        assert found
+        assert {event["involvedObject"]["name"] for event in found} == {"my"}
+        assert "ClusterRole cluster-autoscaler" in found[0]["message"]
+        assert await events(scene, "PoolsNotDiscovered") == []
+
+
+@in_virtual_time
+async def test_pools_in_a_namespace_that_the_autoscaler_does_not_look_at_say_so(scene: World) -> None:
+    await scene.set("default", "my")
+    async with scene.controlled(deploy):
+        await scene.put(
+            LATTICE, "my", "default", {"nodes": {"worker_pools": {"general": {**TEMPLATES, "replicas": 2}}}}
+        )
+        assert await events_in(scene, "default") == []
+        limited = {**TEMPLATES, "replicas": 2, "min": 1, "max": 3}
+        await scene.put(LATTICE, "my", "default", {"nodes": {"worker_pools": {"general": limited}}})
+        await scene.settle(1200.0)
+        (message,) = {event["message"] for event in await events_in(scene, "default")}
+        assert "namespace default" in message
+        assert "discovers pools in capi-system" in message
+        found = await scene.api.get(LATTICE, "my", "default")
+        assert found["status"]["worker_pools"]["general"]["message"] == message
+
+
+async def events_in(scene: World, namespace: str) -> list[Json]:
+    found = (await scene.api.list(resources.EVENTS.untyped(), request_builders.ListOptions(namespace))).items
+    return [event for event in found if event["reason"] == "PoolsNotDiscovered"]

@@ -231,8 +231,7 @@ def test_the_autoscaler_runs_with_the_seeds_flags_in_its_own_namespace() -> None
     (container,) = pod["containers"]
     assert container["image"] == "img:1"
     assert container["command"] == [
-        "windlass",
-        "autoscaler",
+        "/cluster-autoscaler",
         "--cloud-provider=clusterapi",
         "--node-group-auto-discovery=clusterapi:namespace=capi-system",
         "--scale-down-delay-after-add=5m",
@@ -241,6 +240,10 @@ def test_the_autoscaler_runs_with_the_seeds_flags_in_its_own_namespace() -> None
         "--namespace=lattice-system",
     ]
     assert container["resources"] == {"requests": {"cpu": "100m", "memory": "300Mi"}, "limits": {"memory": "600Mi"}}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/health-check", "port": "metrics"}
+    assert container["ports"] == [{"name": "metrics", "containerPort": 8085, "protocol": "TCP"}]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert pod["securityContext"]["runAsNonRoot"] is True
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert labels == deployment["spec"]["selector"]["matchLabels"] == {"app": "cluster-autoscaler"}
 
@@ -277,3 +280,41 @@ def test_a_machine_deployment_of_another_cluster_is_left_to_it() -> None:
         verdict.status.message
         == f"pool 'general': MachineDeployment {NAME} belongs to Cluster my-pool; choose another id"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "replicas", "expected"),
+    [
+        (["--node-group-auto-discovery=clusterapi:namespace=a"], 1, {"a"}),
+        (["--node-group-auto-discovery", "clusterapi:namespace=a,x=y"], 1, {"a"}),
+        (["--node-group-auto-discovery=clusterapi:namespace=a,clusterName=my"], 1, {"a"}),
+        (["--node-group-auto-discovery=clusterapi:namespace=a,clusterName=other"], 1, set()),
+        (["--node-group-auto-discovery=clusterapi:clusterName=my"], 1, {""}),
+        (
+            [f"--node-group-auto-discovery=clusterapi:namespace={name}" for name in ("a", "b")],
+            None,
+            {"a", "b"},
+        ),
+        (["--v=2"], 1, {""}),
+        (["--v=2"], 0, set()),
+    ],
+)
+def test_where_an_autoscaler_discovers_pools(words: list[str], replicas: int | None, expected: set[str]) -> None:
+    for field in ("command", "args"):
+        spec: dict[str, Any] = {"template": {"spec": {"containers": [{field: words}]}}}
+        if replicas is not None:
+            spec["replicas"] = replicas
+        assert reconcile.parse_discovered_namespaces({"spec": spec}, "my") == expected
+
+
+def test_pools_where_no_autoscaler_looks_are_named_in_status_and_event() -> None:
+    scaled = pool(3, 1, 10)
+    observed = dataclasses.replace(seen(scaled), discovered=frozenset({"elsewhere"}))
+    (event,) = reconcile_lattice_cluster(observed).events
+    assert (event.type, event.reason) == ("Warning", "PoolsNotDiscovered")
+    assert "discovers pools in elsewhere" in event.message
+    assert reconcile_lattice_cluster(observed).status.pools["general"].message == event.message
+    for discovered in (None, frozenset({""}), frozenset({observed.cluster.namespace})):
+        assert reconcile_lattice_cluster(dataclasses.replace(observed, discovered=discovered)).events == ()
+    static = dataclasses.replace(seen(pool(3)), discovered=frozenset({"elsewhere"}))
+    assert reconcile_lattice_cluster(static).events == ()

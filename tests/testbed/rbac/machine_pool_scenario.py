@@ -28,6 +28,9 @@ def define(bed: Bed) -> None:
         openshift.define(
             bed.api, yaml.safe_load((source_analysis.ROOT / "deploy" / "crds" / f"{name}.yaml").read_text())
         )
+    adopted = management_cluster.definition("lattice.dev", "LatticeCluster", "v1alpha1")
+    adopted["spec"]["scope"] = "Cluster"
+    openshift.define(bed.api, adopted)
     openshift.define(
         bed.api, management_cluster.definition(management_cluster.INFRASTRUCTURE, "NewPool", "v1beta1", _KEPT)
     )

@@ -1,10 +1,12 @@
 """EKS Anywhere controller: watches Clusters and what belongs to them, applies the plan, writes status.
 
-KubeadmControlPlanes and EtcdadmClusters are watched once a Cluster refers to one, since not every server has them.
+EKS Anywhere's own controller may write the conditions of a Cluster as well. A change of status alone is therefore not
+reconciled, but a status that was written is looked at again after a while. KubeadmControlPlanes and EtcdadmClusters are
+watched once a Cluster refers to one, since not every server has them.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windlass.controllers import (
@@ -15,11 +17,14 @@ from windlass.controllers import (
 )
 from windlass.controllers.eks_anywhere import model
 from windlass.controllers.eks_anywhere.model import ClusterPlan, EksAnywhereSettings
-from windlass.controllers.eks_anywhere.reconcile import reconcile_cluster
-from windlass.kube import request_builders
+from windlass.controllers.eks_anywhere.reconcile import group_deployments, reconcile_cluster
+from windlass.kube import discovery, request_builders
 from windlass.kube.resources import CLUSTERS, MACHINE_DEPLOYMENTS, Resource, Unstructured
 
 _UNSYNCED_REQUEUE_S = 1.0
+
+_WRITTEN_REQUEUE_S = 10.0
+"""Requeue after writing the status of a Cluster that EKS Anywhere's own controller reconciles too."""
 
 
 def new_controller(
@@ -58,6 +63,7 @@ class EksAnywhereWatches:
             lambda each: [*_cluster_keys(each), *self._keys_by_name(_object_name(each))],
             request_builders.ListOptions(context.namespace),
             {"name": lambda each: [_object_name(each)], "made": _machine_deployment_names},
+            sees=_relevant_fields,
         )
         within = request_builders.ListOptions(settings.namespace)
         self._capi = follow(
@@ -66,10 +72,11 @@ class EksAnywhereWatches:
         self._deployments = follow(
             context.api,
             MACHINE_DEPLOYMENTS.at(api_version).untyped(),
-            lambda each: [key for name in _label_cluster_names(each) for key in self._keys_by_name(name)],
+            lambda each: [key for name in _owning_cluster_names(each) for key in self._keys_by_name(name)],
             within,
-            {"cluster": _label_cluster_names},
+            {"cluster": _owning_cluster_names},
         )
+        self._settled: dict[str, int] = {}
         self._others: dict[str, controller_runtime.WatchedResource[Unstructured]] = {}
 
     def get(self, key: str) -> Json | None:
@@ -90,6 +97,7 @@ class EksAnywhereWatches:
                 return None
             etcd = etcds.store.get(f"{namespace}/{reference.get('name')}")
         found = self._deployments.store.find("cluster", cluster.name)
+        deployments = [machine_deployments.parse_machine_deployment(item) for item in sorted(found, key=_object_name)]
         return model.ObservedCluster(
             cluster,
             self._version,
@@ -104,8 +112,24 @@ class EksAnywhereWatches:
                 for worker_node_group in cluster.groups
                 if (owner := self._foreign_owner(cluster, worker_node_group))
             },
-            tuple(machine_deployments.parse_machine_deployment(item) for item in sorted(found, key=_object_name)),
+            tuple(deployments),
+            self._remember_settled_replicas(cluster, deployments),
         )
+
+    def _remember_settled_replicas(
+        self, cluster: model.Cluster, deployments: Sequence[machine_deployments.MachineDeployment]
+    ) -> dict[str, int]:
+        """The last replicas that an autoscaler decided, by MachineDeployment. A group that is static forgets them."""
+        grouped = group_deployments(cluster.groups, deployments)
+        autoscaled = {each.name for group in cluster.groups if group.size.is_autoscaled for each in grouped[group.name]}
+        settled = {}
+        for deployment in deployments:
+            uid = deployment.body["metadata"].get("uid") or ""
+            before, found = self._settled.pop(uid, None), machine_deployments.find_settled_replicas(deployment)
+            replicas = before if found is None else found
+            if deployment.name in autoscaled and replicas is not None:
+                settled[deployment.name] = self._settled[uid] = replicas
+        return settled
 
     def _control_planes(self) -> Resource[Unstructured]:
         version = f"{_CONTROL_PLANE_GROUP}/{self._version.partition('/')[2]}"
@@ -161,16 +185,30 @@ class EksAnywhereController:
         self._context = context
         self._settings = settings
         self._api = context.api.with_field_manager(model.MANAGER)
+        self._adoption_api = context.api.with_field_manager(model.ADOPTION_MANAGER)
         self._loop = controller_runtime.ReconcileLoop(context, self.name)
+        self._served = controller_runtime.ServedApis(
+            context.api.clock,
+            f"clusters of {model.API_VERSION}, {machine_deployments.CLUSTER_API_GROUP}",
+            self._discover,
+        )
 
     def check_ready(self) -> str:
-        return self._loop.check_ready()
+        return self._served.sync_error or self._loop.check_ready()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        version = await controller_runtime.wait_served_version(
-            self._context.api, machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
-        )
+        await self._served.run(self._run)
+
+    async def _discover(self) -> str | None:
+        """The version of Cluster API; None while it or EKS Anywhere's Cluster is not served."""
+        api = self._context.api
+        if not await discovery.has_resource(api, EKS_ANYWHERE_CLUSTERS):
+            return None
+        return await machine_deployment_applier.find_cluster_api_version(api)
+
+    async def _run(self, version: str) -> None:
+        self._loop = controller_runtime.ReconcileLoop(self._context, self.name)
         watched = EksAnywhereWatches(self._context, self._settings, self._loop.informers, version)
         applier = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
         await self._loop.run(lambda key: self._reconcile(key, watched, applier))
@@ -189,22 +227,25 @@ class EksAnywhereController:
             return _UNSYNCED_REQUEUE_S
         plan = reconcile_cluster(observed, self._context.api.clock.now_s())
         outcome = await applier.apply(plan.steps, observed.namespace)
-        is_written = await self._write_status(body, cluster, plan, outcome)
+        patch = _status_patch(cluster, plan, outcome)
+        api = self._adoption_api if cluster.is_adopted else self._api
+        is_written = await controller_runtime.patch_status(api, EKS_ANYWHERE_CLUSTERS, body, patch)
         if outcome.failures:
             raise controller_interface.RequeueError("; ".join(outcome.failures))
         if outcome.is_conflict or not is_written:
             return controller_runtime.CONFLICT_REQUEUE_S
-        return self._settings.resync_s if plan.requeue_after_s is None else plan.requeue_after_s
+        requeue_s = self._settings.resync_s if plan.requeue_after_s is None else plan.requeue_after_s
+        return min(requeue_s, _WRITTEN_REQUEUE_S) if patch and cluster.is_adopted else requeue_s
 
-    async def _write_status(
-        self, body: Json, cluster: model.Cluster, plan: ClusterPlan, outcome: machine_deployment_applier.ApplyResult
-    ) -> bool:
-        """Write the status. The reconciled generation does not advance if a group failed."""
-        status = plan.status
-        if not outcome.is_done:
-            status = dataclasses.replace(status, reconciled_generation=cluster.status.reconciled_generation)
-        patch = model.status_patch(cluster.status, status)
-        return await controller_runtime.patch_status(self._api, EKS_ANYWHERE_CLUSTERS, body, patch)
+
+def _status_patch(
+    cluster: model.Cluster, plan: ClusterPlan, outcome: machine_deployment_applier.ApplyResult
+) -> model.MergePatch:
+    """The patch of the status. The reconciled generation does not advance if a group failed."""
+    status = plan.status
+    if not outcome.is_done:
+        status = dataclasses.replace(status, reconciled_generation=cluster.status.reconciled_generation)
+    return model.status_patch(cluster.status, status)
 
 
 def _object_name(body: Json) -> str:
@@ -227,6 +268,23 @@ def _creation_and_name_key(body: Json) -> tuple[str, str, str]:
 def _machine_deployment_names(body: Json) -> list[str]:
     """The names of the MachineDeployments of a Cluster's groups."""
     return [group.machine_deployment for group in model.parse_cluster(body).groups]
+
+
+def _relevant_fields(body: Json) -> Json:
+    """What is reconciled when it changes: all but the status of a Cluster that others reconcile too."""
+    if not model.parse_cluster(body).is_adopted:
+        return body
+    metadata = {name: value for name, value in body["metadata"].items() if name not in _WRITTEN_BY_EACH_CHANGE}
+    return {**body, "metadata": metadata, "status": None}
+
+
+_WRITTEN_BY_EACH_CHANGE = ("resourceVersion", "managedFields")
+
+
+def _owning_cluster_names(body: Json) -> list[str]:
+    """The Cluster of a MachineDeployment, which may lack the label."""
+    name = machine_deployments.parse_machine_deployment(body).cluster
+    return [name] if name else []
 
 
 def _label_cluster_names(body: Json) -> list[str]:

@@ -13,7 +13,10 @@ from windlass.controllers.machine_deployments import MachineDeployment, MachineT
 API_VERSION = "anywhere.eks.amazonaws.com/v1alpha1"
 
 MANAGER = "eks-a-controller"
-"""Field manager of MachineDeployments."""
+"""Field manager of MachineDeployments that are made here."""
+
+ADOPTION_MANAGER = "windlass-eks-anywhere"
+"""Field manager of MachineDeployments that EKS Anywhere's own controller makes."""
 
 NAMESPACE = "eksa-system"
 """The namespace of MachineDeployments, for Clusters of all namespaces."""
@@ -104,6 +107,11 @@ class WorkerNodeGroup:
     is_in_place: bool = False
     """True if its machines are upgraded in place."""
 
+    @property
+    def is_adopted(self) -> bool:
+        """True if it names no templates: EKS Anywhere's own controller makes its MachineDeployments."""
+        return not self.machine.is_named
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
@@ -130,8 +138,15 @@ class Cluster:
     is_in_place: bool = False
     """True if its control plane is upgraded in place."""
     has_external_etcd: bool = False
+    has_datacenter: bool = False
+    """True if it refers to a datacenter configuration, as each Cluster of EKS Anywhere's own controller does."""
     groups: tuple[WorkerNodeGroup, ...] = ()
     status: ClusterStatus = field(default_factory=ClusterStatus)
+
+    @property
+    def is_adopted(self) -> bool:
+        """True if EKS Anywhere's own controller reconciles it: of its status only the conditions are written here."""
+        return self.has_datacenter or any(group.is_adopted for group in self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +190,9 @@ class ObservedCluster:
     foreign_owners: Mapping[str, str] = field(default_factory=dict)
     """MachineDeployment names of this Cluster's groups that another Cluster owns, with that Cluster."""
     machine_deployments: tuple[MachineDeployment, ...] = ()
-    """All MachineDeployments with the Cluster's label."""
+    """All MachineDeployments of the Cluster."""
+    settled_replicas: Mapping[str, int] = field(default_factory=dict)
+    """The last replicas that an autoscaler decided, by MachineDeployment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +232,7 @@ def parse_cluster(body: Json) -> Cluster:
         control_plane_count=1 if control_plane.get("count") is None else control_plane["count"],
         is_in_place=_is_in_place(control_plane),
         has_external_etcd=spec.get("externalEtcdConfiguration") is not None,
+        has_datacenter=bool(spec.get("datacenterRef")),
         groups=tuple(parse_group(metadata["name"], item, place, version) for place, item in enumerate(groups)),
         status=parse_status(body.get("status") or {}),
     )

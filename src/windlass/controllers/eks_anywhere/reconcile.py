@@ -23,15 +23,24 @@ def reconcile_cluster(observed: model.ObservedCluster, now_s: float) -> ClusterP
     """Plan the groups' MachineDeployments; conditions describe the observed state, before the plan is applied."""
     steps, troubles = _plan_steps(observed)
     judged = _compute_conditions(observed, troubles)
+    conditions = merge_conditions(observed.cluster.status.conditions, judged, now_s)
+    return ClusterPlan(_compute_status(observed, conditions, troubles), steps, _requeue_after_s(observed, judged))
+
+
+def _compute_status(
+    observed: model.ObservedCluster, conditions: tuple[model.Condition, ...], troubles: dict[str, str]
+) -> model.ClusterStatus:
+    """The status. EKS Anywhere's own controller skips a generation that is marked as reconciled, so its fields stay."""
     cluster = observed.cluster
-    status = model.ClusterStatus(
-        conditions=merge_conditions(cluster.status.conditions, judged, now_s),
+    if cluster.is_adopted:
+        return dataclasses.replace(cluster.status, conditions=conditions)
+    return model.ClusterStatus(
+        conditions=conditions,
         observed_generation=cluster.generation,
         reconciled_generation=_reconciled_generation(observed, troubles),
         failure_reason=model.CLUSTER_INVALID if troubles else "",
         failure_message="; ".join(troubles.values()),
     )
-    return ClusterPlan(status, steps, _requeue_after_s(observed, judged))
 
 
 def _compute_conditions(observed: model.ObservedCluster, troubles: dict[str, str]) -> list[model.Condition]:
@@ -61,7 +70,11 @@ def _plan_groups(
     live = {deployment.name: deployment for deployment in observed.machine_deployments}
     steps: list[machine_deployments.MachineDeploymentStep] = []
     troubles = _validate_groups(observed.cluster)
+    by_group = group_deployments(observed.cluster.groups, observed.machine_deployments)
     for group in observed.cluster.groups:
+        if group.is_adopted:
+            steps += [] if group.name in troubles else _plan_adoptions(observed, group, by_group[group.name])
+            continue
         if owner := observed.foreign_owners.get(group.machine_deployment):
             reason = f"MachineDeployment {group.machine_deployment} belongs to Cluster {owner}; choose another name"
             troubles[group.name] = group_error(group, reason)
@@ -78,6 +91,42 @@ def _plan_groups(
         if step is not None:
             steps.append(step)
     return (*steps, *_plan_deletions(observed)), troubles
+
+
+def _plan_adoptions(
+    observed: model.ObservedCluster, group: model.WorkerNodeGroup, deployments: Sequence[MachineDeployment]
+) -> list[machine_deployments.ApplyMachineDeployment]:
+    """Steps for the MachineDeployments that EKS Anywhere's own controller made for a group."""
+    planned = [
+        machine_deployments.plan_adoption(
+            deployment,
+            group.size,
+            model.ADOPTION_MANAGER,
+            settled=observed.settled_replicas.get(deployment.name),
+            is_whole_pool=len(deployments) == 1,
+        )
+        for deployment in deployments
+        if not deployment.is_deleting
+    ]
+    return [step for step in planned if step is not None]
+
+
+def group_deployments(
+    groups: Sequence[model.WorkerNodeGroup], deployments: Sequence[MachineDeployment]
+) -> dict[str, list[MachineDeployment]]:
+    """The MachineDeployments of each group, by the group's name; those of no group are left out.
+
+    A group that is spread over failure domains has one MachineDeployment for each: `<cluster>-<group>-<domain>`.
+    """
+    found: dict[str, list[MachineDeployment]] = {group.name: [] for group in groups}
+    owner = {group.machine_deployment: group.name for group in groups}
+    spread = {group.machine_deployment: group.name for group in groups if group.is_adopted}
+    for deployment in deployments:
+        prefix = deployment.name.removesuffix(f"-{deployment.failure_domain}") if deployment.failure_domain else ""
+        name = owner.get(deployment.name) or spread.get(prefix)
+        if name is not None:
+            found[name].append(deployment)
+    return found
 
 
 def _desired_machine_deployment(
@@ -105,7 +154,12 @@ def _plan_deletions(observed: model.ObservedCluster) -> list[machine_deployments
 
 
 def _is_applied_by_us(deployment: MachineDeployment) -> bool:
-    owners = unstructured.find_field_owners(deployment.body, ("spec", "clusterName"))
+    """True if it was made here.
+
+    EKS Anywhere's own controller has the same field manager, but leaves this label to Cluster API's webhook.
+    """
+    label = ("spec", "template", "metadata", "labels", machine_deployments.DEPLOYMENT_NAME_LABEL)
+    owners = unstructured.find_field_owners(deployment.body, label)
     return any((owner.manager, owner.operation) == (model.MANAGER, "Apply") for owner in owners)
 
 
@@ -233,24 +287,27 @@ def workers_ready_condition(
         return _workers_not_ready(model.CONTROL_PLANE_NOT_INITIALIZED)
     # The expected replicas of an invalid group are unknown.
     usable = [group for group in groups if group.name not in troubles]
-    unusable = {group.machine_deployment for group in groups if group.name in troubles}
-    by_name = {deployment.name: deployment for deployment in deployments}
-    is_autoscaled = {group.machine_deployment: group.size.is_autoscaled for group in groups}
-    ordered = [by_name[name] for name in is_autoscaled if name in by_name]
-    ordered += [
-        machine_deployment for machine_deployment in deployments if machine_deployment.name not in is_autoscaled
-    ]
-    static = [each for each in ordered if not is_autoscaled.get(each.name, False) and each.name not in unusable]
+    by_group = group_deployments(groups, deployments)
+    grouped = {each.name: group for group in groups for each in by_group[group.name]}
+    ordered = [deployment for group in groups for deployment in by_group[group.name]]
+    ordered += [deployment for deployment in deployments if deployment.name not in grouped]
+    static = [each for each in ordered if _is_counted(grouped.get(each.name), troubles)]
     expected = sum(group.size.replicas for group in usable if not group.size.is_autoscaled)
+    in_place = {name for name, group in grouped.items() if group.is_in_place}
     return (
         _outdated_condition(ordered)
-        or _upgrade_condition(static, {group.machine_deployment for group in groups if group.is_in_place})
+        or _upgrade_condition(static, in_place)
         or _replicas_condition(static, expected)
-        or _limits_condition(usable, by_name)
+        or _limits_condition(usable, by_group, in_place)
         or _machine_deployments_condition(ordered, static)
         or _invalid_groups_condition(troubles)
         or true_condition(model.WORKERS_READY)
     )
+
+
+def _is_counted(group: model.WorkerNodeGroup | None, troubles: Mapping[str, str]) -> bool:
+    """True unless the MachineDeployment's group is autoscaled or invalid. One without a group counts."""
+    return group is None or not (group.size.is_autoscaled or group.name in troubles)
 
 
 def _outdated_condition(deployments: Sequence[MachineDeployment]) -> model.Condition | None:
@@ -293,16 +350,25 @@ def _replicas_condition(static: Sequence[MachineDeployment], expected: int) -> m
 
 
 def _limits_condition(
-    groups: Sequence[model.WorkerNodeGroup], deployments: Mapping[str, MachineDeployment]
+    groups: Sequence[model.WorkerNodeGroup], by_group: Mapping[str, Sequence[MachineDeployment]], in_place: set[str]
 ) -> model.Condition | None:
-    """Limits of autoscaled groups. A missing MachineDeployment counts as 0 replicas."""
+    """Limits of autoscaled groups. A missing MachineDeployment counts as 0 replicas.
+
+    Each MachineDeployment of a group that is spread over failure domains has the group's limits. One that has more
+    Machines than its maximum because it replaces them is upgrading.
+    """
     for group in groups:
-        name, limits = group.machine_deployment, group.size.limits
-        current = deployments[name].current if name in deployments else 0
-        if limits is not None and not limits.allow(current):
-            bounds = f"between {limits.min} and {limits.max}"
+        limits = group.size.limits
+        for deployment in by_group[group.name] or [MachineDeployment(group.machine_deployment)]:
+            if limits is None or limits.allow(deployment.current):
+                continue
+            is_surge = deployment.up_to_date < deployment.current > limits.max
+            if is_surge and deployment.replicas is not None and limits.allow(deployment.replicas):
+                return _upgrade_condition([deployment], in_place)
+            bounds, current = f"between {limits.min} and {limits.max}", deployment.current
             return _workers_not_ready(
-                model.CONSTRAINT_NOT_MET, f"Worker nodes count for {name} not {bounds} yet ({current} actual)"
+                model.CONSTRAINT_NOT_MET,
+                f"Worker nodes count for {deployment.name} not {bounds} yet ({current} actual)",
             )
     return None
 

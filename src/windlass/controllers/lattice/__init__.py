@@ -1,5 +1,5 @@
-"""Lattice controller: reconciles the worker pools of a LatticeCluster (lattice.io).
+"""Lattice controller: reconciles the worker pools of LatticeClusters (lattice.io; adopted: lattice.dev).
 
-Each pool becomes a MachineDeployment: autoscaled if it has `min` and `max`, static otherwise. The controller also
-deploys the autoscaler once a pool needs it. See docs/worker-pools.md.
+A pool with `min` and `max` is autoscaled, any other static. The controller also deploys the autoscaler once a pool
+needs it, unless Lattice has deployed one. See docs/worker-pools.md.
 """

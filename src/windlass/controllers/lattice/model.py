@@ -1,6 +1,9 @@
 """Lattice model: LatticeCluster, worker pools, plan and settings; conversion from and to JSON.
 
-`status_patch` gives the merge patch between two statuses.
+There are two kinds of LatticeCluster. That of lattice.io is namespaced and in snake case, and its MachineDeployments
+are made here. That of lattice.dev is cluster-scoped and in camel case; Lattice's own operator makes its
+MachineDeployments in the namespace `capi-<cluster>`, and they are adopted. `status_patch` gives the merge patch between
+two statuses.
 """
 
 import dataclasses
@@ -24,18 +27,36 @@ class AutoscalerRules:
 
 API_VERSION = "lattice.io/v1alpha1"
 
+ADOPTED_API_VERSION = "lattice.dev/v1alpha1"
+"""The kind of Lattice's own operator."""
+
 MANAGER = "lattice-operator"
-"""Field manager of MachineDeployments, and source of events."""
+"""Field manager of MachineDeployments that are made here, and source of events."""
+
+ADOPTION_MANAGER = "windlass-lattice"
+"""Field manager of what is written beside Lattice's own operator."""
 
 REPLICAS_IGNORED = "ReplicasIgnored"
 
 POOL_INVALID = "PoolInvalid"
+
+CONTROL_PLANE_INVALID = "ControlPlaneInvalid"
+
+POOLS_NOT_DISCOVERED = "PoolsNotDiscovered"
+"""No autoscaler looks at the namespace of the pools."""
+
+AUTOSCALER_NOT_DEPLOYED = "AutoscalerNotDeployed"
 
 RECONCILING = "Reconciling"
 
 SYSTEM_NAMESPACE = "lattice-system"
 
 AUTOSCALER = "cluster-autoscaler"
+
+
+def adopted_namespace(cluster: str) -> str:
+    """The namespace in which Lattice's own operator makes the MachineDeployments of a cluster."""
+    return f"capi-{cluster}"
 
 
 def machine_deployment_name(cluster: str, pool: str) -> str:
@@ -52,6 +73,9 @@ class WorkerPool:
     max: int | None = None
     machine: MachineTemplate = field(default_factory=MachineTemplate)
     labels: Mapping[str, str] = field(default_factory=dict)
+    has_instance_type: bool = False
+    is_capacity_known: bool = False
+    """True if the capacity of a node follows from the pool: by `capacity`, or an instance type with its own cores."""
 
     @property
     def size(self) -> PoolSize:
@@ -93,6 +117,19 @@ class LatticeCluster:
     control_plane_replicas: int = 1
     pools: tuple[WorkerPool, ...] = ()
     status: LatticeClusterStatus = field(default_factory=LatticeClusterStatus)
+    is_adopted: bool = False
+    """True if Lattice's own operator makes its MachineDeployments."""
+    is_pivoted: bool = True
+    """True if it manages itself: its Machines are in this cluster for good."""
+
+    @property
+    def api_version(self) -> str:
+        return ADOPTED_API_VERSION if self.is_adopted else API_VERSION
+
+    @property
+    def deployments_namespace(self) -> str:
+        """The namespace of its MachineDeployments."""
+        return adopted_namespace(self.name) if self.is_adopted else self.namespace
 
     @property
     def workers(self) -> int:
@@ -113,6 +150,25 @@ class ObservedLatticeCluster:
     """API version of Cluster API."""
     machine_deployments: Mapping[str, MachineDeployment] = field(default_factory=dict)
     """By name."""
+    discovered: frozenset[str] | None = None
+    """The namespaces in which the autoscaler discovers pools, `""` for all; None if unknown."""
+
+    @property
+    def undiscovered_warning(self) -> str:
+        """A warning if the autoscaler does not look at the namespace of the pools."""
+        namespace = self.cluster.deployments_namespace
+        if self.discovered is None or self.discovered & {namespace, ""}:
+            return ""
+        if self.cluster.is_adopted and not self.cluster.is_pivoted:
+            return (
+                f"no autoscaler scales the pools in namespace {namespace} before the cluster manages itself"
+                " (status.pivotComplete)"
+            )
+        where = ", ".join(sorted(self.discovered)) or "none"
+        return (
+            f"no autoscaler scales the pools in namespace {namespace}: Deployment {SYSTEM_NAMESPACE}/{AUTOSCALER}"
+            f" discovers pools in {where}; set --node-group-auto-discovery=clusterapi:namespace={namespace}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +190,8 @@ class LatticeSettings:
     autoscaler_image: str = "windlass:latest"
     """Image of the autoscaler; `windlass` must be in its PATH."""
     autoscaler_discovery: str = "capi-system"
-    """The namespace in which the autoscaler discovers node groups: that of the LatticeClusters."""
+    """The namespace in which the autoscaler discovers node groups: that of the LatticeClusters of lattice.io.
+    For one of lattice.dev it is `capi-<cluster>`."""
     autoscaler_rights: AutoscalerRules = field(default_factory=AutoscalerRules)
     """RBAC rules of the autoscaler, set by the process since controllers do not import the autoscaler."""
     resync_s: float = 600.0
@@ -159,6 +216,37 @@ def parse_cluster(body: Json) -> LatticeCluster:
         control_plane_replicas=1 if control_plane.get("replicas") is None else control_plane["replicas"],
         pools=tuple(parse_pool(name, given or {}, version) for name, given in sorted(pools.items())),
         status=parse_status(body.get("status") or {}),
+    )
+
+
+def parse_adopted_cluster(body: Json) -> LatticeCluster:
+    """A LatticeCluster of lattice.dev. Its status belongs to Lattice's own operator."""
+    metadata, spec = body["metadata"], body.get("spec") or {}
+    nodes = spec.get("nodes") or {}
+    control_plane = nodes.get("controlPlane") or {}
+    pools = nodes.get("workerPools") or {}
+    return LatticeCluster(
+        namespace="",
+        name=metadata["name"],
+        uid=metadata.get("uid") or "",
+        generation=metadata.get("generation") or 0,
+        is_deleting=bool(metadata.get("deletionTimestamp")),
+        control_plane_replicas=1 if control_plane.get("replicas") is None else control_plane["replicas"],
+        pools=tuple(_parse_adopted_pool(name, given or {}) for name, given in sorted(pools.items())),
+        is_adopted=True,
+        is_pivoted=bool((body.get("status") or {}).get("pivotComplete")),
+    )
+
+
+def _parse_adopted_pool(name: str, given: Json) -> WorkerPool:
+    instance = given.get("instanceType") or {}
+    return WorkerPool(
+        name,
+        given.get("replicas"),
+        given.get("min"),
+        given.get("max"),
+        has_instance_type=bool(instance),
+        is_capacity_known=bool(given.get("capacity")) or (bool(instance) and not instance.get("name")),
     )
 
 

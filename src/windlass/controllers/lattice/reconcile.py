@@ -1,10 +1,13 @@
 """Lattice reconcile: MachineDeployments of the pools, pool status, events; the autoscaler's manifests. Pure.
 
-Each pool is reconciled by itself: an invalid one keeps its MachineDeployment unchanged and says why in its status. The
-autoscaler runs in the cluster that it scales, without kubeconfig, with the RBAC rules given in the settings.
+Each pool is reconciled by itself: an invalid one keeps its MachineDeployment unchanged and says why. The
+MachineDeployments of a LatticeCluster of lattice.dev are adopted. The autoscaler runs in the cluster that it scales,
+without kubeconfig, with the RBAC rules given in the settings.
 """
 
+import itertools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +32,8 @@ class PoolResult:
 
 def reconcile_lattice_cluster(observed_lattice_cluster: model.ObservedLatticeCluster) -> LatticePlan:
     """Reconcile each pool separately; an invalid pool keeps its MachineDeployment."""
+    if observed_lattice_cluster.cluster.is_adopted:
+        return _reconcile_adopted_cluster(observed_lattice_cluster)
     verdicts = {
         pool.id: reconcile_pool(observed_lattice_cluster, pool) for pool in observed_lattice_cluster.cluster.pools
     }
@@ -42,6 +47,33 @@ def reconcile_lattice_cluster(observed_lattice_cluster: model.ObservedLatticeClu
         tuple(each.event for each in verdicts.values() if each.event is not None),
         any(each.is_usable and is_autoscaled[name] for name, each in verdicts.items()),
     )
+
+
+def _reconcile_adopted_cluster(observed: model.ObservedLatticeCluster) -> LatticePlan:
+    """Steps and events of a LatticeCluster that Lattice's own operator reconciles. Its status is not ours."""
+    cluster = observed.cluster
+    troubles = {pool.id: trouble for pool in cluster.pools if (trouble := validate_adopted_pool(pool))}
+    usable = [pool for pool in cluster.pools if pool.id not in troubles]
+    found = [(pool, observed.machine_deployments.get(_deployment_name(cluster, pool))) for pool in usable]
+    present = [(pool, live) for pool, live in found if live is not None and not live.is_deleting]
+    steps = [machine_deployments.plan_adoption(live, pool.size, model.ADOPTION_MANAGER) for pool, live in present]
+    events = [
+        _warning(model.POOL_INVALID, f"worker pool '{name}': {trouble}") for name, trouble in sorted(troubles.items())
+    ]
+    if cluster.control_plane_replicas % 2 == 0:
+        events.append(_warning(model.CONTROL_PLANE_INVALID, "control plane count must be odd for HA (1, 3, 5, ...)"))
+    is_autoscaled = any(pool.size.is_autoscaled for pool, _ in present)
+    if is_autoscaled and observed.undiscovered_warning:
+        events.append(_warning(model.POOLS_NOT_DISCOVERED, observed.undiscovered_warning))
+    return LatticePlan(cluster.status, tuple(step for step in steps if step is not None), tuple(events), is_autoscaled)
+
+
+def _warning(reason: str, message: str) -> Event:
+    return Event("Warning", reason, message, model.RECONCILING)
+
+
+def _deployment_name(cluster: model.LatticeCluster, pool: model.WorkerPool) -> str:
+    return model.machine_deployment_name(cluster.name, pool.id)
 
 
 def reconcile_pool(observed_lattice_cluster: model.ObservedLatticeCluster, pool: model.WorkerPool) -> PoolResult:
@@ -70,6 +102,8 @@ def reconcile_pool(observed_lattice_cluster: model.ObservedLatticeCluster, pool:
             trouble = str(incomplete)
     if trouble:
         message, event = f"pool '{pool.id}': {trouble}", model.POOL_INVALID
+    elif pool.size.is_autoscaled and observed_lattice_cluster.undiscovered_warning:
+        message, event = observed_lattice_cluster.undiscovered_warning, model.POOLS_NOT_DISCOVERED
     else:
         message, event = ignored_replicas_warning(pool) or "", model.REPLICAS_IGNORED
     is_news = bool(message) and (before is None or before.message != message)
@@ -127,6 +161,21 @@ def validate_pool(pool: model.WorkerPool) -> str:
     return ""
 
 
+def validate_adopted_pool(pool: model.WorkerPool) -> str:
+    """The error in a pool of lattice.dev, in the words of Lattice's own operator; empty if it is valid."""
+    if (pool.min is None) != (pool.max is None):
+        return "min and max must both be set or both unset"
+    if pool.min is None or pool.max is None:
+        return ""
+    if pool.min > pool.max:
+        return f"min ({pool.min}) cannot exceed max ({pool.max})"
+    if pool.min == 0 and not pool.has_instance_type:
+        return "scale-from-zero (min=0) requires instance_type to be set"
+    if pool.min == 0 and not pool.is_capacity_known:
+        return "scale-from-zero with named instance types requires capacity hints"
+    return ""
+
+
 def validate_pool_id(name: str) -> str:
     if _DNS_LABEL.fullmatch(name) and len(name) <= _MAX_LABEL_CHARACTERS:
         return ""
@@ -139,6 +188,14 @@ Manifest = tuple[Resource[Unstructured], Json]
 
 _AUTOSCALER_LABELS = {"app": model.AUTOSCALER}
 
+_AUTOSCALER_PROGRAM = "/cluster-autoscaler"
+"""In windlass' image and in Cluster Autoscaler's; both take the flags."""
+
+_METRICS_PORT = 8085
+"""The port of health and metrics that both listen on by default."""
+
+_USER = 65532
+
 
 def autoscaler_flags(settings: LatticeSettings) -> list[str]:
     return [
@@ -149,6 +206,29 @@ def autoscaler_flags(settings: LatticeSettings) -> list[str]:
         "--skip-nodes-with-local-storage=false",
         f"--namespace={model.SYSTEM_NAMESPACE}",
     ]
+
+
+_DISCOVERY_FLAG = "--node-group-auto-discovery"
+
+
+def parse_discovered_namespaces(deployment: Mapping[str, Any], cluster: str) -> frozenset[str]:
+    """The namespaces in which an autoscaler's Deployment discovers a cluster's pools, `""` for all.
+
+    Without the flag it discovers pools in all namespaces; without replicas, in none.
+    """
+    spec = deployment.get("spec") or {}
+    containers = ((spec.get("template") or {}).get("spec") or {}).get("containers") or ()
+    words = [word for item in containers for word in (*(item.get("command") or ()), *(item.get("args") or ()))]
+    values = [word.partition("=")[2] for word in words if word.startswith(f"{_DISCOVERY_FLAG}=")]
+    values += [after for word, after in itertools.pairwise(words) if word == _DISCOVERY_FLAG]
+    if spec.get("replicas") == 0:
+        return frozenset()
+    found = set()
+    for value in values or [""]:
+        pairs = dict(pair.partition("=")[::2] for pair in value.partition(":")[2].split(","))
+        if pairs.get("clusterName") in (None, "", cluster):
+            found.add(pairs.get("namespace") or "")
+    return frozenset(found)
 
 
 def autoscaler_manifests(settings: LatticeSettings) -> list[Manifest]:
@@ -182,15 +262,24 @@ def _metadata(is_namespaced: bool) -> Json:
 
 
 def _build_deployment_spec(settings: LatticeSettings) -> Json:
+    seccomp = {"seccompProfile": {"type": "RuntimeDefault"}, "runAsNonRoot": True}
     container = {
         "name": model.AUTOSCALER,
         "image": settings.autoscaler_image,
-        "command": ["windlass", "autoscaler", *autoscaler_flags(settings)],
+        "command": [_AUTOSCALER_PROGRAM, *autoscaler_flags(settings)],
+        "ports": [{"name": "metrics", "containerPort": _METRICS_PORT, "protocol": "TCP"}],
+        "livenessProbe": {"httpGet": {"path": "/health-check", "port": "metrics"}, "initialDelaySeconds": 10},
         "resources": {"requests": {"cpu": "100m", "memory": "300Mi"}, "limits": {"memory": "600Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
     }
     pod = {
         "serviceAccountName": model.AUTOSCALER,
         "priorityClassName": "system-cluster-critical",
+        "securityContext": {**seccomp, "runAsUser": _USER, "runAsGroup": _USER},
         "containers": [container],
     }
     template = {"metadata": {"labels": _AUTOSCALER_LABELS}, "spec": pod}
