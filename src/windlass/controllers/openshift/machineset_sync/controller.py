@@ -87,7 +87,8 @@ class MachineSetSyncController:
                 return controller_runtime.CONFLICT_REQUEUE_S
             if sync_plan.condition.status == "True" and not machine_apis.is_migration_requested(pair.machine_api):
                 self._settled[key] = _fingerprint(observed, written_version)
-        return self._settings.resync_s if watched.knows_kinds(pair) else _KIND_REQUEUE_S
+        is_read = watched.knows_kinds(pair) and not observed.template_error
+        return self._settings.resync_s if is_read else _KIND_REQUEUE_S
 
     async def _apply(
         self, sync_plan: model.SyncPlan, pair: machine_apis.MachineSetPair, watched: watches.MachineSetPairWatches
@@ -148,7 +149,8 @@ def _fingerprint(
     The condition itself is no input, except during a migration: a pair that needs no change stays so.
     """
     item, other = _object_version(observed.machine_api), _object_version(observed.cluster_api)
-    return machine_api or item, other, observed.cluster_name, observed.cluster, observed.templates
+    templates = (observed.templates, observed.template_error)
+    return machine_api or item, other, observed.cluster_name, observed.cluster, templates
 
 
 def _object_version(machine_set: model.Json | None) -> ObjectVersion:

@@ -308,6 +308,8 @@ class ObservedMachineSetPair:
     """The Cluster of the MachineSet; None if it does not exist."""
     templates: tuple[InfrastructureTemplate, ...] = ()
     """Templates generated for the MachineSet, and the one that it references."""
+    template_error: str = ""
+    """Why templates may be missing here; empty if all were read."""
     machines: tuple[MachineTwins, ...] | None = None
     """Machines read after the MachineSets; None if they were not read."""
 

@@ -10,7 +10,7 @@ from windlass import clock
 from windlass.controllers import controller_interface, controller_runtime
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.machineset_sync import machine_set_conversion, model
-from windlass.kube import client, discovery, request_builders
+from windlass.kube import client, discovery, errors, request_builders
 from windlass.kube.models import meta
 from windlass.kube.resources import CLUSTERS, Resource, Unstructured
 
@@ -53,9 +53,14 @@ class MachineSetPairWatches:
         return machine_apis.MachineSetPair(name, item, other)
 
     async def observe(self, pair: machine_apis.MachineSetPair) -> model.ObservedMachineSetPair:
-        """Facts for one reconcile, without Machines. RequeueError if a template kind cannot be read."""
-        cluster = self._cluster_name(pair)
-        named = [await self.templates.find(*reference) for reference in _list_template_references(pair)]
+        """Facts for one reconcile, without Machines."""
+        cluster, error = self._cluster_name(pair), ""
+        named: list[model.InfrastructureTemplate | None] = []
+        for reference in _list_template_references(pair):
+            try:
+                named.append(await self.templates.find(*reference))
+            except (controller_interface.RequeueError, errors.KubeError) as unread:
+                error = f"{reference[1]}: {unread}"
         found = {
             (infrastructure_template.kind, infrastructure_template.name): infrastructure_template
             for infrastructure_template in (*named, *self.templates.list_made(pair.name))
@@ -66,6 +71,7 @@ class MachineSetPairWatches:
             cluster,
             self._clusters.store.get(f"{machine_apis.CLUSTER_API.namespace}/{cluster}"),
             tuple(found.values()),
+            error,
         )
 
     def knows_kinds(self, pair: machine_apis.MachineSetPair) -> bool:
@@ -166,6 +172,8 @@ def _delete_mark(machine: MachineMetadata, api: machine_apis.MachineApi) -> str 
 
 _SYNC_TIMEOUT_S = 10.0
 
+_SYNC_POLL_S = 0.05
+
 
 class InfrastructureTemplates:
     """Informers of template kinds. `concerned` maps a template to the keys to reconcile."""
@@ -217,7 +225,7 @@ class InfrastructureTemplates:
         followed = self._kinds[group, kind]
         if not followed.informer.synced:
             try:
-                await clock.run_with_timeout(self._api.clock, _SYNC_TIMEOUT_S, followed.informer.wait_synced())
+                await clock.run_with_timeout(self._api.clock, _SYNC_TIMEOUT_S, _wait_read(self._api.clock, followed))
             except TimeoutError:
                 raise controller_interface.RequeueError(followed.sync_error) from None
         return followed
@@ -227,6 +235,14 @@ class InfrastructureTemplates:
             if (resource := await discovery.find_resource(self._api, version, kind)) is not None:
                 return resource
         return None
+
+
+async def _wait_read(time: clock.Clock, followed: controller_runtime.WatchedResource[Unstructured]) -> None:
+    """Wait until a kind is read. RequeueError once it cannot be: nothing but its templates depends on it."""
+    while not followed.informer.synced:
+        if followed.informer.last_error is not None:
+            raise controller_interface.RequeueError(followed.sync_error)
+        await time.sleep(_SYNC_POLL_S)
 
 
 def _parse_template(body: Json) -> model.InfrastructureTemplate:
