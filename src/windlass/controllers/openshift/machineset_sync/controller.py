@@ -20,6 +20,9 @@ from windlass.kube import client, discovery, errors, events, request_builders
 _KIND_REQUEUE_S = 15.0
 """Retry interval of discovery for a template kind that the server lacks."""
 
+_REQUEST_REQUEUE_S = 0.5
+"""Requeue of a request of the autoscaler after a conflict with OpenShift's own sync, which writes often."""
+
 _log = logging.getLogger(__name__)
 
 ObjectVersion = tuple[str, str]
@@ -42,19 +45,28 @@ class MachineSetSyncController:
         self._applier = MachineSetApplier(context.api)
         self._recorder = events.EventRecorder(context.api, model.MANAGER, window_s=context.event_window_s)
         self._loop = controller_runtime.ReconcileLoop(context, self.name)
+        self._other_sync = watches.OtherSync(context.api)
         self._overwritten: dict[str, set[ObjectVersion]] = {}
         self._settled: dict[str, tuple[object, ...]] = {}
         """Fingerprints of pairs that need no change."""
 
     def check_ready(self) -> str:
-        return self._loop.check_ready()
+        found = (self._other_sync.error, self._loop.check_ready())
+        return "; ".join(item for item in found if item)
 
     async def run(self) -> None:
         """Run until cancelled."""
+        await self._other_sync.wait_read()
         cluster = self._settings.cluster or await find_infrastructure_name(self._context.api)
         watched = watches.MachineSetPairWatches(self._context.api, self._loop.informers, cluster)
         self._loop.informers.spawn(self._recorder.run())
+        self._loop.informers.spawn(self._other_sync.run(lambda: self._enqueue_all(watched)))
         await self._loop.run(lambda key: self._reconcile(key, watched))
+
+    def _enqueue_all(self, watched: watches.MachineSetPairWatches) -> None:
+        self._settled.clear()
+        for key in watched.all_keys():
+            self._loop.queue.add(key)
 
     async def _reconcile(self, key: str, watched: watches.MachineSetPairWatches) -> float | None:
         pair = watched.pair(key)
@@ -66,6 +78,9 @@ class MachineSetSyncController:
             return (
                 controller_runtime.CONFLICT_REQUEUE_S
             )  # the watch enqueues the key; this covers an update that it does not deliver
+        if self._other_sync.is_running:
+            return await self._carry_requests(pair, watched)
+        watched.forget_requests(key, watched.requests(pair))
         observed = await watched.observe(pair)
         if watched.has_unequal_delete_marks(key):
             observed = dataclasses.replace(observed, machines=await watched.read_machines(pair))
@@ -89,6 +104,26 @@ class MachineSetSyncController:
                 self._settled[key] = _fingerprint(observed, written_version)
         is_read = watched.knows_kinds(pair) and not observed.template_error
         return self._settings.resync_s if is_read else _KIND_REQUEUE_S
+
+    async def _carry_requests(
+        self, pair: machine_apis.MachineSetPair, watched: watches.MachineSetPairWatches
+    ) -> float | None:
+        """Reconcile a pair that OpenShift's own sync mirrors. Its condition and events are that sync's."""
+        observed = model.ObservedMachineSetPair(pair, has_other_sync=True, requests=watched.requests(pair))
+        now_s = self._context.api.clock.now_s()
+        sync_plan = reconcile_machine_sets(observed, now_s)
+        if sync_plan.needs_machines:
+            observed = dataclasses.replace(observed, machines=await watched.read_machines(pair))
+            sync_plan = reconcile_machine_sets(observed, now_s)
+        if sync_plan.steps:
+            outcome = await self._applier.apply(sync_plan.steps, pair, watched.templates)
+            self._overwritten[pair.name] = outcome.overwritten
+            if outcome.error is not None:
+                raise controller_interface.RequeueError(f"{pair.name}: {outcome.error}")
+            if outcome.is_conflict:
+                return _REQUEST_REQUEUE_S
+        watched.forget_requests(pair.name, observed.requests)
+        return self._settings.resync_s
 
     async def _apply(
         self, sync_plan: model.SyncPlan, pair: machine_apis.MachineSetPair, watched: watches.MachineSetPairWatches

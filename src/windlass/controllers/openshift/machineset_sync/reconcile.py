@@ -1,9 +1,10 @@
 """MachineSet sync reconcile: facts of a pair in, a plan out. Pure.
 
-Migration comes first, then deletion, then finalizers, then the mirror: labels, annotations, spec, replicas, status.
-While neither API is authoritative nothing is mirrored. Where the Machines of a set cannot be converted, an existing
-mirror is still given what scaling needs. Deleting the authoritative MachineSet deletes both. Deleting a
-mirror deletes an authoritative MachineSet of Machine API, but not one of Cluster API.
+Beside OpenShift's own sync only what the autoscaler wrote is carried over. Otherwise migration comes first, then
+deletion, then finalizers, then the mirror: labels, annotations, spec, replicas, status. While neither API is
+authoritative nothing is mirrored. Where the Machines of a set cannot be converted, an existing mirror is still given
+what scaling needs. Deleting the authoritative MachineSet deletes both. Deleting a mirror deletes an authoritative
+MachineSet of Machine API, but not one of Cluster API.
 """
 
 import dataclasses
@@ -22,6 +23,8 @@ from windlass.controllers.openshift.machineset_sync import (
 
 def reconcile_machine_sets(observed: model.ObservedMachineSetPair, now_s: float) -> model.SyncPlan:
     """The plan for a pair. Nothing is mirrored while no API is authoritative."""
+    if observed.has_other_sync:
+        return _sync_requests(observed)
     if observed.machine_api is None:
         return plan_orphan_release(observed)
     if (moved := authority_migration.plan_migration(observed, now_s)) is not None:
@@ -44,6 +47,24 @@ def reconcile_machine_sets(observed: model.ObservedMachineSetPair, now_s: float)
     if holder is machine_apis.MACHINE_API or observed.cluster_api is None:
         return _sync_to_cluster_api(observed, observed.machine_api, holder, now_s)
     return _sync_to_machine_api(observed, observed.cluster_api, now_s)
+
+
+def _sync_requests(observed: model.ObservedMachineSetPair) -> model.SyncPlan:
+    """The plan beside OpenShift's own sync: sizes and delete marks that the autoscaler wrote to a mirror.
+
+    All else is that sync's: copies in both directions, authority, conditions, finalizers, templates and deletion.
+    """
+    item, other, api = observed.machine_api, observed.cluster_api, machine_apis.MACHINE_API
+    is_held = item is not None and machine_apis.parse_authority(item).value == api.authority
+    if item is None or other is None or not is_held or model.is_deleting(item) or model.is_deleting(other):
+        return model.EMPTY_PLAN
+    size, mirrored = field_ownership.replicas_state(item), field_ownership.replicas_state(other)
+    decided = field_ownership.decide_requested_replicas(size, mirrored, observed.requests.replicas)
+    shrinks = any(write.api is api and write.replicas < size.replicas for write in decided.writes)
+    if observed.machines is None and (shrinks or observed.requests.marked or observed.requests.unmarked):
+        return model.SyncPlan(needs_machines=True, reason=decided.reason)
+    marks = field_ownership.plan_requested_marks(observed.machines or (), observed.requests)
+    return model.SyncPlan((*marks, *decided.writes), reason=decided.reason)
 
 
 def _plan_finalizers(observed: model.ObservedMachineSetPair) -> list[model.Patch]:
