@@ -42,6 +42,8 @@ def reconcile_machine_sets(observed: model.ObservedMachineSetPair, now_s: float)
     if (gone := plan_deletion(observed, holder)) is not None:
         unread = observed.template_error  # a template that cannot be read is not gone
         return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, unread) if unread else gone
+    if record := authority_migration.plan_stable_record(observed.machine_api):
+        return model.SyncPlan(record, reason="last stable authority")
     if held_back := _plan_finalizers(observed):
         return model.SyncPlan(tuple(held_back), reason="finalizers")
     if holder is machine_apis.MACHINE_API or observed.cluster_api is None:
