@@ -227,8 +227,8 @@ async def prune_synchronized_api(scene: World) -> None:
     name = f"machinesets.{MACHINE_API.group}"
     found = await scene.api.get(DEFINITIONS, name)
     properties = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
-    known = ("replicas", "readyReplicas", "availableReplicas", "fullyLabeledReplicas", "observedGeneration")
-    known += ("synchronizedGeneration",)
+    counts = ("replicas", "readyReplicas", "availableReplicas", "fullyLabeledReplicas")
+    known = (*counts, "observedGeneration", "synchronizedGeneration")
     properties["status"] = {
         "type": "object",
         "properties": {
