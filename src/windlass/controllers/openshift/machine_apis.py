@@ -105,6 +105,74 @@ def find_machine_api(api_version: str) -> MachineApi | None:
 Json = Mapping[str, Any]
 
 
+V1BETA1 = CLUSTER_API.versions[1]
+"""The version of Cluster API whose MachineSets have another form."""
+
+
+def to_v1beta2(machine_set: Json) -> Json:
+    """A MachineSet of Cluster API's v1beta1 in v1beta2's form, as far as it is mirrored."""
+    spec, status = dict(machine_set.get("spec") or {}), dict(machine_set.get("status") or {})
+    template = dict(spec.get("template") or {})
+    machine = dict(template.get("spec") or {})
+    if "deletePolicy" in spec:
+        spec["deletion"] = {"order": spec.pop("deletePolicy")}
+    if "minReadySeconds" in spec:
+        machine["minReadySeconds"] = spec.pop("minReadySeconds")
+    if reference := dict(machine.get("infrastructureRef") or {}):
+        reference["apiGroup"] = str(reference.pop("apiVersion", "")).partition("/")[0]
+        machine["infrastructureRef"] = reference
+    old = {name: status.pop(name) for name in _V1BETA1_STATUS if name in status}
+    status |= status.pop("v1beta2", None) or {}
+    status |= {"deprecated": {"v1beta1": old}} if old else {}
+    return {
+        **machine_set,
+        "spec": {**spec, "template": {**template, "spec": machine}},
+        **({"status": status} if status else {}),
+    }
+
+
+def to_v1beta1(patch: Json, template_version: str = "") -> dict[str, Any]:
+    """A MachineSet, or a patch of one, in v1beta2's form for Cluster API's v1beta1.
+
+    `template_version` is the apiVersion of a referenced template, which v1beta1 names in place of its group.
+    """
+    found = dict(patch)
+    if "spec" in patch:
+        spec = found["spec"] = dict(patch["spec"])
+        if "deletion" in spec:
+            spec["deletePolicy"] = spec.pop("deletion")["order"]
+        template = dict(spec.get("template") or {})
+        machine = dict(template.get("spec") or {})
+        if "minReadySeconds" in machine:
+            spec["minReadySeconds"] = machine.pop("minReadySeconds")
+        if "apiGroup" in (machine.get("infrastructureRef") or {}):
+            reference = dict(machine["infrastructureRef"])
+            machine["infrastructureRef"] = {**reference, "apiVersion": template_version}
+            machine["infrastructureRef"].pop("apiGroup")
+        template |= {"spec": machine} if machine else {}
+        spec |= {"template": template} if template else {}
+    if "status" in patch:
+        status = dict(patch["status"])
+        old = (status.pop("deprecated", None) or {}).get("v1beta1") or {}
+        new = {name: status.pop(name) for name in _V1BETA2_STATUS if name in status}
+        found["status"] = {**status, **old, **({"v1beta2": new} if new else {})}
+    return found
+
+
+_V1BETA1_STATUS = (
+    "fullyLabeledReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "conditions",
+    "failureReason",
+    "failureMessage",
+)
+"""Status fields that v1beta2 has in `deprecated.v1beta1`."""
+
+_V1BETA2_STATUS = ("readyReplicas", "availableReplicas", "upToDateReplicas", "conditions")
+"""Status fields that v1beta1 has in `v1beta2`."""
+
+
 class MachineAuthority(enum.Enum):
     """Values of `status.authoritativeAPI`."""
 

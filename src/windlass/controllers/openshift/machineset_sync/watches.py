@@ -17,7 +17,14 @@ from windlass.kube.resources import CLUSTERS, LEASES, Resource, Unstructured
 
 Json = Mapping[str, Any]
 
-_CLUSTER_API_CLUSTERS = CLUSTERS.at(machine_apis.CLUSTER_API.machine_sets().api_version).untyped()
+
+def machine_sets(api: machine_apis.MachineApi, version: str) -> Resource[Unstructured]:
+    """MachineSets of an API, of Cluster API in a version."""
+    return api.machine_sets(version if api is machine_apis.CLUSTER_API else "")
+
+
+def machines(api: machine_apis.MachineApi, version: str) -> Resource[Unstructured]:
+    return api.machines(version if api is machine_apis.CLUSTER_API else "")
 
 
 class MachineMetadata(meta.Object, frozen=True):
@@ -27,8 +34,11 @@ class MachineMetadata(meta.Object, frozen=True):
 class MachineSetPairWatches:
     """Informers of the pairs' MachineSets, Machines and templates."""
 
-    def __init__(self, api: client.Client, followed: controller_runtime.InformerSet, cluster: str) -> None:
-        self._api, self._cluster = api, cluster
+    def __init__(
+        self, api: client.Client, followed: controller_runtime.InformerSet, cluster: str, version: str
+    ) -> None:
+        """`version` is the served one of Cluster API."""
+        self._api, self._cluster, self._version = api, cluster, version
         follow = followed.watch
         self._requests = _RequestLog(api.clock)
         within = {
@@ -36,24 +46,29 @@ class MachineSetPairWatches:
             for machine_api in machine_apis.MACHINE_APIS
         }
         self._sets = {
-            each: follow(api, each.machine_sets(), self._keys_of_set(each), within[each], {"template": _template_keys})
+            each: follow(
+                api, machine_sets(each, version), self._keys_of_set(each), within[each], {"template": _template_keys}
+            )
             for each in machine_apis.MACHINE_APIS
         }
         self._machines = {
             each: follow(
                 api,
-                each.machines().read_as(MachineMetadata),
+                machines(each, version).read_as(MachineMetadata),
                 self._keys_of_machine(each),
                 within[each],
                 {"set": _owning_sets},
             )
             for each in machine_apis.MACHINE_APIS
         }
-        self._clusters = follow(api, _CLUSTER_API_CLUSTERS, lambda _: self.all_keys(), within[machine_apis.CLUSTER_API])
+        clusters = CLUSTERS.at(machine_sets(machine_apis.CLUSTER_API, version).api_version).untyped()
+        self._clusters = follow(api, clusters, lambda _: self.all_keys(), within[machine_apis.CLUSTER_API])
         self.templates = InfrastructureTemplates(api, followed, self._affected_keys)
 
     def pair(self, name: str) -> machine_apis.MachineSetPair:
-        item, other = (self._sets[api].store.get(f"{api.namespace}/{name}") for api in machine_apis.MACHINE_APIS)
+        item, other = (self._find_set(api, name) for api in machine_apis.MACHINE_APIS)
+        if other is not None and self._version == machine_apis.V1BETA1:
+            other = machine_apis.to_v1beta2(other)
         return machine_apis.MachineSetPair(name, item, other)
 
     def requests(self, pair: machine_apis.MachineSetPair) -> model.AutoscalerRequests:
@@ -111,7 +126,7 @@ class MachineSetPairWatches:
         for api in machine_apis.MACHINE_APIS:
             selector = machine_set_conversion.format_selector(model.get_spec(pair.get(api)).get("selector") or {})
             within = request_builders.ListOptions(api.namespace, labels=selector)
-            listed = (await self._api.list(api.machines(), within)).items
+            listed = (await self._api.list(machines(api, self._version), within)).items
             found[api] = {item["metadata"]["name"]: item for item in listed if _belongs_to_set(item, pair.name)}
         entry, other = (found[api] for api in machine_apis.MACHINE_APIS)
         return tuple(
@@ -121,7 +136,7 @@ class MachineSetPairWatches:
     def _keys_of_set(self, api: machine_apis.MachineApi) -> Callable[[Json], Iterable[str]]:
         def keys(machine_set: Json) -> list[str]:
             # Informers tell the object before a change, too, which is no news.
-            if api is machine_apis.CLUSTER_API and self.pair(_object_name(machine_set)).cluster_api is machine_set:
+            if api is machine_apis.CLUSTER_API and self._find_set(api, _object_name(machine_set)) is machine_set:
                 self._requests.note_replicas(machine_set)
             return _set_keys(machine_set)
 
@@ -137,6 +152,9 @@ class MachineSetPairWatches:
             return sets
 
         return keys
+
+    def _find_set(self, api: machine_apis.MachineApi, name: str) -> Json | None:
+        return self._sets[api].store.get(f"{api.namespace}/{name}")
 
     def _find_machine(self, api: machine_apis.MachineApi, name: str | None) -> MachineMetadata | None:
         return self._machines[api].store.get(f"{api.namespace}/{name}")
