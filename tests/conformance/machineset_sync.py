@@ -157,7 +157,7 @@ def _migration(case: Json, _: Json) -> Json:
             kept = [item for item in said.get("conditions") or () if item["type"] != model.SYNCHRONIZED]
             more = [*kept, *step.status["conditions"]] if "conditions" in step.status else said.get("conditions")
             said |= {**step.status, "conditions": more}
-        if isinstance(step, model.Patch):
+        if isinstance(step, model.Patch) and step.api is machine_apis.CLUSTER_API:
             marks |= step.patch["metadata"]["annotations"]
     marks = {key: value for key, value in marks.items() if value is not None}
     found |= {f"status.{name}": said.get(name) for name in ("authoritativeAPI", "synchronizedGeneration")}

@@ -349,6 +349,13 @@ MACHINESET_SYNC = (
                     ),
                     OPENSHIFT_EVENTS,
                     *rbac.lease_grant(machine_apis.CLUSTER_API_NAMESPACE, "windlass-operator").rules,
+                    PolicyRule(
+                        "coordination.k8s.io",
+                        ("leases",),
+                        ("get",),
+                        "whether OpenShift's own sync is running",
+                        ("machine-api-migration-leader",),
+                    ),
                 ),
                 machine_apis.CLUSTER_API_NAMESPACE,
             ),

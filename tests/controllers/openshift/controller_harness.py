@@ -60,8 +60,8 @@ def of(make: Callable[[clock.Clock], S]) -> Callable[[Callable[[S], Awaitable[No
     return decorate
 
 
-def machine_sets_definition(api: machine_apis.MachineApi) -> Json:
-    body = definition(api.group, "MachineSet", api.versions[0])
+def machine_sets_definition(api: machine_apis.MachineApi, version: str = "") -> Json:
+    body = definition(api.group, "MachineSet", version or api.versions[0])
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     body["spec"]["versions"][0]["subresources"]["scale"] = scale
     return body

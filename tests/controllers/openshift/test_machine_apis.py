@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.controllers.openshift import real_objects
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.machine_apis import MachineAuthority, MachineSetPair
 
@@ -58,13 +59,17 @@ def machine_set_with_authority(status: str = "", wanted: str = "MachineAPI") -> 
         ("MachineAPI", machine_apis.MACHINE_API),
         ("ClusterAPI", machine_apis.CLUSTER_API),
         ("Migrating", None),
-        ("", None),
+        ("", machine_apis.MACHINE_API),
     ],
 )
 def test_the_status_of_the_machine_api_set_says_which_of_the_two_holds(
     status: str, holder: machine_apis.MachineApi | None
 ) -> None:
     assert MachineSetPair("a", machine_set_with_authority(status), {}).holder is holder
+
+
+def test_what_nobody_has_decided_and_cluster_api_shall_hold_is_held_by_nobody_yet() -> None:
+    assert MachineSetPair("a", machine_set_with_authority("", "ClusterAPI"), {}).holder is None
 
 
 def test_what_is_wanted_does_not_hold_until_it_is_the_case() -> None:
@@ -158,3 +163,48 @@ def test_without_a_version_only_what_is_on_in_all_of_them_is_on() -> None:
 def test_nothing_is_on_where_nothing_is_said() -> None:
     assert machine_apis.parse_feature_gates(None, None) == machine_apis.FeatureGates()
     assert not machine_apis.parse_feature_gates(gate(v4_21=ON), None).has_cluster_api
+
+
+CLUSTER_API_PLATFORMS = {"AWS", "Azure", "BareMetal", "GCP", "OpenStack", "PowerVS", "VSphere"}
+REAL_GATES = {
+    "SelfManagedHA-Default": (set(), set()),
+    "SelfManagedHA-OKD": (set(), set()),
+    "SelfManagedHA-TechPreviewNoUpgrade": (CLUSTER_API_PLATFORMS, {"AWS", "OpenStack"}),
+    "SelfManagedHA-DevPreviewNoUpgrade": (CLUSTER_API_PLATFORMS, {"AWS", "OpenStack", "VSphere"}),
+}
+"""By feature set: platforms with Cluster API, and those whose MachineSets are mirrored."""
+
+
+@real_objects.needed
+@pytest.mark.parametrize("feature_set", REAL_GATES)
+def test_the_gates_of_a_real_payload_say_which_api_is_scaled(feature_set: str) -> None:
+    body = real_objects.read(f"featuregates/{feature_set}.json")
+    has_cluster_api, scaled = REAL_GATES[feature_set]
+    for platform in (*CLUSTER_API_PLATFORMS, "Nutanix", "IBMCloud", "None"):
+        for version in ("", body["status"]["featureGates"][0].get("version", "")):
+            gates = machine_apis.parse_feature_gates(body, infrastructure(platform), version)
+            assert gates.has_cluster_api == (platform in has_cluster_api), platform
+            assert gates.scales_cluster_api == (platform in scaled), platform
+
+
+@pytest.mark.parametrize(
+    ("platform", "enabled", "disabled", "is_scaled"),
+    [
+        ("AWS", {"MachineAPIMigration"}, (), True),
+        ("Azure", {"MachineAPIMigration"}, (), False),
+        ("Azure", {"MachineAPIMigrationAzure"}, (), True),
+        ("AWS", (), {"MachineAPIMigration"}, False),
+        ("AWS", {"MachineAPIMigration"}, {"MachineAPIMigrationAWS"}, False),
+        ("AWS", {"MachineAPIMigrationAWS"}, {"MachineAPIMigration"}, False),
+        ("AWS", {"MachineAPIMigrationAWS"}, {"ClusterAPIMachineManagement"}, False),
+        ("Azure", (), (), True),
+    ],
+)
+def test_cluster_api_is_scaled_where_its_sets_are_mirrors(
+    platform: str, enabled: set[str], disabled: set[str], is_scaled: bool
+) -> None:
+    names = ["ClusterAPIMachineManagement" + platform, *enabled]
+    entry = {"version": "4.22", "enabled": [{"name": name} for name in names]}
+    entry["disabled"] = [{"name": name} for name in disabled]
+    found = machine_apis.parse_feature_gates({"status": {"featureGates": [entry]}}, infrastructure(platform), "4.22")
+    assert found.scales_cluster_api == is_scaled

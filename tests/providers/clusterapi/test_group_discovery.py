@@ -133,6 +133,38 @@ def test_a_paused_mirror_stays_a_group_while_its_twin_has_the_authority(authorit
     play(scenario, arrange, config=group_discovery.Config(mirrored_namespace="a"))
 
 
+MIRRORED = "machine.openshift.io"
+BOUNDS = "cluster-api-autoscaler-node-group-{}-size"
+
+
+def bounds_of(group: str, least: int, most: int) -> dict[str, str]:
+    return {f"{group}/{BOUNDS.format('min')}": str(least), f"{group}/{BOUNDS.format('max')}": str(most)}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "namespace", "expected"),
+    [
+        (bounds_of(MIRRORED, 1, 5), "a", (1, 5)),
+        (bounds_of(MIRRORED, 1, 5) | bounds_of(GROUP, 2, 7), "a", (2, 7)),
+        (bounds_of(MIRRORED, 1, 5), "", None),
+    ],
+)
+def test_openshifts_mirrors_have_bounds_under_the_prefix_that_they_were_copied_with(
+    annotations: dict[str, str], namespace: str, expected: tuple[int, int] | None
+) -> None:
+    def arrange(bed: Bed) -> None:
+        bed.server.apply(define(MIRRORED, "MachineSet", "v1beta1"))
+        bed.group("s", 1, None, kind="MachineSet", annotations=annotations)
+        bed.machine("s-0", "s")
+
+    async def scenario(bed: Bed) -> None:
+        await bed.settle()
+        found = {group.id: group for group in bed.provider.observe([node("s-0")]).groups}.get("MachineSet/default/s")
+        assert (found and (found.min_size, found.max_size)) == expected
+
+    play(scenario, arrange, config=group_discovery.Config(mirrored_namespace=namespace))
+
+
 def test_paused_machines_of_a_mirror_can_be_deleted_while_its_twin_has_the_authority() -> None:
     def arrange(bed: Bed) -> None:
         bed.server.apply(define("machine.openshift.io", "MachineSet", "v1beta1"))

@@ -2,9 +2,9 @@
 
 Only the MachineSet of Machine API states authority: `spec.authoritativeAPI` is desired, `status.authoritativeAPI`
 current, with `Migrating` in between, during which neither is authoritative. Cluster API may be used only if the feature
-gate of the platform is enabled. Capacity annotations of scale-from-zero exist in OpenShift's keys and in the
-autoscaler's, which alone the autoscaler reads. GPUs count toward resource limits only on nodes with the accelerator
-label.
+gate of the platform is enabled, and has the MachineSets to be scaled only if the platform's migration gate is, too.
+Capacity annotations of scale-from-zero exist in OpenShift's keys and in the autoscaler's, which alone the autoscaler
+reads. GPUs count toward resource limits only on nodes with the accelerator label.
 """
 
 import enum
@@ -105,6 +105,74 @@ def find_machine_api(api_version: str) -> MachineApi | None:
 Json = Mapping[str, Any]
 
 
+V1BETA1 = CLUSTER_API.versions[1]
+"""The version of Cluster API whose MachineSets have another form."""
+
+
+def to_v1beta2(machine_set: Json) -> Json:
+    """A MachineSet of Cluster API's v1beta1 in v1beta2's form, as far as it is mirrored."""
+    spec, status = dict(machine_set.get("spec") or {}), dict(machine_set.get("status") or {})
+    template = dict(spec.get("template") or {})
+    machine = dict(template.get("spec") or {})
+    if "deletePolicy" in spec:
+        spec["deletion"] = {"order": spec.pop("deletePolicy")}
+    if "minReadySeconds" in spec:
+        machine["minReadySeconds"] = spec.pop("minReadySeconds")
+    if reference := dict(machine.get("infrastructureRef") or {}):
+        reference["apiGroup"] = str(reference.pop("apiVersion", "")).partition("/")[0]
+        machine["infrastructureRef"] = reference
+    old = {name: status.pop(name) for name in _V1BETA1_STATUS if name in status}
+    status |= status.pop("v1beta2", None) or {}
+    status |= {"deprecated": {"v1beta1": old}} if old else {}
+    return {
+        **machine_set,
+        "spec": {**spec, "template": {**template, "spec": machine}},
+        **({"status": status} if status else {}),
+    }
+
+
+def to_v1beta1(patch: Json, template_version: str = "") -> dict[str, Any]:
+    """A MachineSet, or a patch of one, in v1beta2's form for Cluster API's v1beta1.
+
+    `template_version` is the apiVersion of a referenced template, which v1beta1 names in place of its group.
+    """
+    found = dict(patch)
+    if "spec" in patch:
+        spec = found["spec"] = dict(patch["spec"])
+        if "deletion" in spec:
+            spec["deletePolicy"] = spec.pop("deletion")["order"]
+        template = dict(spec.get("template") or {})
+        machine = dict(template.get("spec") or {})
+        if "minReadySeconds" in machine:
+            spec["minReadySeconds"] = machine.pop("minReadySeconds")
+        if "apiGroup" in (machine.get("infrastructureRef") or {}):
+            reference = dict(machine["infrastructureRef"])
+            machine["infrastructureRef"] = {**reference, "apiVersion": template_version}
+            machine["infrastructureRef"].pop("apiGroup")
+        template |= {"spec": machine} if machine else {}
+        spec |= {"template": template} if template else {}
+    if "status" in patch:
+        status = dict(patch["status"])
+        old = (status.pop("deprecated", None) or {}).get("v1beta1") or {}
+        new = {name: status.pop(name) for name in _V1BETA2_STATUS if name in status}
+        found["status"] = {**status, **old, **({"v1beta2": new} if new else {})}
+    return found
+
+
+_V1BETA1_STATUS = (
+    "fullyLabeledReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "conditions",
+    "failureReason",
+    "failureMessage",
+)
+"""Status fields that v1beta2 has in `deprecated.v1beta1`."""
+
+_V1BETA2_STATUS = ("readyReplicas", "availableReplicas", "upToDateReplicas", "conditions")
+"""Status fields that v1beta1 has in `v1beta2`."""
+
+
 class MachineAuthority(enum.Enum):
     """Values of `status.authoritativeAPI`."""
 
@@ -151,15 +219,15 @@ class MachineSetPair:
     def authority(self) -> MachineAuthority:
         """Current authority.
 
-        A MachineSet that exists in Cluster API only is Cluster API's. If neither desired nor current authority is set,
-        the CRD lacks the field, and Machine API is authoritative.
+        A MachineSet that exists in Cluster API only is Cluster API's. One without current authority is Machine API's,
+        as its controllers have it; it is undecided only while Cluster API is desired.
         """
         if self.machine_api is None:
             return MachineAuthority.UNSET if self.cluster_api is None else MachineAuthority.CLUSTER_API
         machine_authority = parse_authority(self.machine_api)
         if (
             machine_authority is MachineAuthority.UNSET
-            and parse_desired_authority(self.machine_api) is MachineAuthority.UNSET
+            and parse_desired_authority(self.machine_api) is not MachineAuthority.CLUSTER_API
         ):
             return MachineAuthority.MACHINE_API
         return machine_authority
@@ -182,21 +250,47 @@ PROVISIONING_REQUEST_GATE = "ProvisioningRequestAvailable"
 
 _CLUSTER_API_GATE = "ClusterAPIMachineManagement"
 
+_MIGRATION_GATE = "MachineAPIMigration"
+"""Prefixes of the gates of a platform, and gates themselves for all platforms together."""
+
 _CLUSTER_API_PLATFORMS = frozenset({"AWS", "Azure", "BareMetal", "GCP", "OpenStack", "PowerVS", "VSphere"})
 """Platforms with a feature gate for Cluster API."""
+
+_FIRST_MIGRATION_PLATFORMS = frozenset({"AWS", "OpenStack"})
+"""Platforms that a release migrates whose migration gate is one for all platforms."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """Enabled feature gates."""
+    """Feature gates of a platform."""
 
     platform: str = ""
     enabled: frozenset[str] = frozenset()
+    disabled: frozenset[str] = frozenset()
+    """Gates that are listed and not enabled. A release does not list gates that it does not know."""
 
     @property
     def has_cluster_api(self) -> bool:
         """True if Cluster API's objects may be read and written."""
-        return self.platform in _CLUSTER_API_PLATFORMS and f"{_CLUSTER_API_GATE}{self.platform}" in self.enabled
+        return (
+            self.platform in _CLUSTER_API_PLATFORMS
+            and f"{_CLUSTER_API_GATE}{self.platform}" in self.enabled
+            and _CLUSTER_API_GATE not in self.disabled
+        )
+
+    @property
+    def has_migration(self) -> bool:
+        """True if MachineSets are mirrored between the APIs. A release that lists no migration gate needs none."""
+        own = f"{_MIGRATION_GATE}{self.platform}"
+        if not {_MIGRATION_GATE, own} & (self.enabled | self.disabled):
+            return True
+        is_off = bool({_MIGRATION_GATE, own} & self.disabled)
+        return not is_off and (own in self.enabled or self.platform in _FIRST_MIGRATION_PLATFORMS)
+
+    @property
+    def scales_cluster_api(self) -> bool:
+        """True if the autoscaler works on Cluster API, where mirrors of all MachineSets are; else on Machine API."""
+        return self.has_cluster_api and self.has_migration
 
     @property
     def has_provisioning_requests(self) -> bool:
@@ -211,12 +305,16 @@ def parse_feature_gates(feature_gate: Json | None, infrastructure: Json | None, 
     status = (infrastructure or {}).get("status") or {}
     platform = (status.get("platformStatus") or {}).get("type") or status.get("platform") or ""
     listed = ((feature_gate or {}).get("status") or {}).get("featureGates") or ()
-    found = [
-        frozenset(gate.get("name") or "" for gate in entry.get("enabled") or ())
-        for entry in listed
-        if not version or entry.get("version") == version
-    ]
-    return FeatureGates(platform, frozenset.intersection(*found) if found else frozenset())
+    found = [entry for entry in listed if not version or entry.get("version") == version]
+    enabled = [_gate_names(entry, "enabled") for entry in found]
+    disabled = [_gate_names(entry, "disabled") for entry in found]
+    return FeatureGates(
+        platform, frozenset.intersection(*enabled) if enabled else frozenset(), frozenset().union(*disabled)
+    )
+
+
+def _gate_names(entry: Json, which: str) -> frozenset[str]:
+    return frozenset(gate.get("name") or "" for gate in entry.get(which) or ())
 
 
 VCPU_ANNOTATION = "machine.openshift.io/vCPU"

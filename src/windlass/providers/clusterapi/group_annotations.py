@@ -51,6 +51,8 @@ class AnnotationKeys:
     """Keys with the API group as prefix."""
 
     group: str = DEFAULT_GROUP
+    mirrored_group: str = ""
+    """Group whose bounds count where the own ones are missing: OpenShift copies annotations to mirrors unchanged."""
 
     @property
     def min_size(self) -> str:
@@ -105,6 +107,8 @@ class SizeBounds:
 
 def read_size_bounds(annotations: Mapping[str, str], named: AnnotationKeys) -> SizeBounds:
     """Bounds from annotations; a missing one is 0. InvalidField if one is invalid."""
+    if named.mirrored_group and not {named.min_size, named.max_size} & annotations.keys():
+        named = AnnotationKeys(named.mirrored_group)
     least = _read_size(annotations, named.min_size)
     most = _read_size(annotations, named.max_size)
     if most < least:

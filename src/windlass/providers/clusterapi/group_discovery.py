@@ -82,6 +82,9 @@ ARCHITECTURES = ("amd64", "arm64", "ppc64le", "s390x")
 
 DEFAULT_ARCHITECTURE = "amd64"
 
+MIRRORED_GROUP = "machine.openshift.io"
+"""API group of OpenShift's MachineSets."""
+
 _log = logging.getLogger(__name__)
 
 

@@ -108,7 +108,9 @@ class Provider:
     ) -> None:
         self._api = api
         self._config = config or Config()
-        self._keys = group_annotations.AnnotationKeys(self._config.group)
+        self._keys = group_annotations.AnnotationKeys(
+            self._config.group, group_discovery.MIRRORED_GROUP if self._config.mirrored_namespace else ""
+        )
         self._on_change = on_change
         self._memory = PendingDeletions()
         self._put_backs = RevertTracker(api.clock)

@@ -11,6 +11,10 @@ from tests.controllers.openshift.machine_autoscaler.machine_set_pair import (
     make,
 )
 from tests.controllers.openshift.openshift_cluster import Cluster, in_virtual_time
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.cluster_autoscaler import controller as cluster_autoscaler_controller
+from windlass.controllers.openshift.cluster_autoscaler import model as cluster_autoscaler_model
+from windlass.controllers.openshift.cluster_autoscaler.model import ClusterAutoscalerSettings
 from windlass.controllers.openshift.machine_autoscaler import controller
 from windlass.controllers.openshift.machine_autoscaler.model import MachineAutoscalerSettings
 
@@ -46,7 +50,7 @@ async def test_before_its_gate_is_on_nobody_need_say_that_machine_api_holds(scen
         assert await scene.annotations(MACHINE_API, "set") == {}
         await scene.autoscale("ma", "set")
         await scene.turn(on=True)
-        assert (await scene.ready("ma"))[1] == "MachineAutoscalerTargetMigrating"
+        assert await scene.ready("ma") == READY
         await scene.say_authority("set", "MachineAPI")
         assert await scene.ready("ma") == READY
 
@@ -93,3 +97,47 @@ async def test_gates_count_as_of_the_version_that_is_run(scene: Cluster) -> None
         assert (await scene.ready("ma"))[1] == "MachineAutoscalerTargetInvalid"
         await scene.turn(on=True, version="4.20.0")
         assert await scene.ready("ma") == READY
+
+
+@in_virtual_time
+async def test_where_sets_are_not_mirrored_those_of_machine_api_are_autoscaled(scene: Cluster) -> None:
+    """As on Azure today: Cluster API is on, its migration is not. No one ever says who is authoritative."""
+    platform = {"status": {"platformStatus": {"type": "Azure"}}}
+    await scene.api.merge_patch(
+        machine_apis.INFRASTRUCTURES, machine_apis.CLUSTER_SINGLETON, platform, subresource="status"
+    )
+    enabled = ["ClusterAPIMachineManagement", "ClusterAPIMachineManagementAzure", "MachineAPIMigration"]
+    gates = {"version": "4.22.0", "enabled": [{"name": name} for name in enabled]}
+    gates["disabled"] = [{"name": "MachineAPIMigrationAzure"}]
+    await scene.api.merge_patch(
+        machine_apis.FEATURE_GATES,
+        machine_apis.CLUSTER_SINGLETON,
+        {"status": {"featureGates": [gates]}},
+        subresource="status",
+    )
+    for name, wanted in (("set", "MachineAPI"), ("undecided", "ClusterAPI")):
+        await scene.add_set(MACHINE_API, name, wanted)
+        await scene.say_authority(name, "")
+    await scene.add_set(CLUSTER_API, "capi")
+    version = "4.22.0"
+    own = MachineAutoscalerSettings(release_version=version)
+    whole = ClusterAutoscalerSettings(release_version=version)
+    async with scene.controlled(
+        lambda site: controller.new_controller(site, own),
+        lambda site: cluster_autoscaler_controller.new_controller(site, whole),
+    ):
+        await scene.autoscale("ma", "set")
+        await scene.autoscale("other", "undecided")
+        await scene.autoscale("capi", "capi", CAPI_V1BETA2)
+        assert await scene.ready("ma") == await scene.ready("other") == READY
+        assert await scene.annotations(MACHINE_API, "set") == bounds(MACHINE_API)
+        assert (await scene.ready("capi"))[1] == "MachineAutoscalerTargetInvalid", "the autoscaler does not look there"
+        await scene.api.create(cluster_autoscaler_model.CLUSTER_AUTOSCALERS, {"metadata": {"name": "default"}})
+        await scene.settle()
+        deployment = await scene.api.get(
+            cluster_autoscaler_model.DEPLOYMENT, "cluster-autoscaler-default", MACHINE_API.namespace
+        )
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        environment = {item["name"]: item.get("value") for item in container["env"]}
+        assert environment["CAPI_GROUP"] == "machine.openshift.io"
+        assert not [arg for arg in container["args"] if "auto-discovery" in arg]

@@ -71,14 +71,25 @@ async def test_authority_is_followed_when_it_moves_and_waited_for_while_it_does(
 
 @in_virtual_time
 async def test_nothing_is_written_before_anyone_says_who_is_authoritative(scene: Cluster) -> None:
-    await scene.add_pair("set", "MachineAPI")
+    await scene.add_pair("set", "ClusterAPI")
     await scene.say_authority("set", "")
     async with scene.controlled(make):
         await scene.autoscale("ma", "set")
         assert (await scene.ready("ma"))[1] == "MachineAutoscalerTargetMigrating"
         assert await scene.annotations(MACHINE_API, "set") == {}
-        await scene.say_authority("set", "MachineAPI")
+        await scene.say_authority("set", "ClusterAPI")
         assert await scene.ready("ma") == READY
+
+
+@in_virtual_time
+async def test_a_set_of_machine_api_without_a_status_is_machine_apis(scene: Cluster) -> None:
+    await scene.add_pair("set", "MachineAPI")
+    await scene.say_authority("set", "")
+    async with scene.controlled(make):
+        await scene.autoscale("ma", "set")
+        assert await scene.ready("ma") == READY
+        assert await scene.annotations(MACHINE_API, "set") == bounds(MACHINE_API)
+        assert await scene.annotations(CLUSTER_API, "set") == {}
 
 
 @in_virtual_time

@@ -71,14 +71,31 @@ def cluster_api_set(name: str = NAME, replicas: int = 1, template: str = "", **m
 class World(controller_harness.Scene):
     """Objects, and what becomes of them."""
 
+    version = CLUSTER_API.versions[0]
+    """Of Cluster API."""
+
     async def build(self) -> None:
         for api in machine_apis.MACHINE_APIS:
-            await self.api.create(DEFINITIONS, machine_sets_definition(api))
-            await self.api.create(DEFINITIONS, definition(api.group, "Machine", api.versions[0]))
             await self.api.create(resources.NAMESPACES.untyped(), {"metadata": {"name": api.namespace}})
-        await self.api.create(DEFINITIONS, definition(CLUSTER_API.group, "Cluster", "v1beta2"))
+        for body in self.definitions():
+            await self.api.create(DEFINITIONS, body)
         await self.api.create(DEFINITIONS, definition(INFRASTRUCTURE, TEMPLATES.kind, "v1beta1"))
-        await self.api.create(CLUSTERS, {"metadata": {"name": CLUSTER}, "spec": {}}, CLUSTER_API.namespace)
+        clusters = CLUSTERS.at(f"{CLUSTER_API.group}/{self.version}")
+        await self.api.create(clusters, {"metadata": {"name": CLUSTER}, "spec": {}}, CLUSTER_API.namespace)
+
+    def definitions(self) -> list[Json]:
+        """Of both APIs."""
+        made = [definition(CLUSTER_API.group, "Cluster", self.version)]
+        for api in machine_apis.MACHINE_APIS:
+            version = self.sets(api).api_version.partition("/")[2]
+            made += [machine_sets_definition(api, version), definition(api.group, "Machine", version)]
+        return made
+
+    def sets(self, api: machine_apis.MachineApi) -> resources.Resource[Json]:
+        return api.machine_sets(self.version if api is CLUSTER_API else "")
+
+    def machines(self, api: machine_apis.MachineApi) -> resources.Resource[Json]:
+        return api.machines(self.version if api is CLUSTER_API else "")
 
     @contextlib.asynccontextmanager
     async def controlled(self, between: Between = nothing) -> AsyncIterator[None]:
@@ -102,9 +119,7 @@ class World(controller_harness.Scene):
         while True:
             is_news, seen = self.server.version != seen, self.server.version
             for api in machine_apis.MACHINE_APIS if is_news else ():
-                for found in (
-                    await self.api.list(api.machine_sets(), request_builders.ListOptions(api.namespace))
-                ).items:
+                for found in (await self.api.list(self.sets(api), request_builders.ListOptions(api.namespace))).items:
                     with contextlib.suppress(errors.NotFound, errors.Conflict):
                         await self.say_paused(api, found)
             await self.clock.sleep(0.3)
@@ -127,7 +142,7 @@ class World(controller_harness.Scene):
         metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
         body = {"metadata": metadata, "status": status}
         name = found["metadata"]["name"]
-        await self.api.merge_patch(api.machine_sets(), name, body, api.namespace, subresource="status")
+        await self.api.merge_patch(self.sets(api), name, body, api.namespace, subresource="status")
 
     async def is_quiet(self, seconds: float = 3000.0) -> bool:
         return await super().is_quiet(seconds)
@@ -135,7 +150,7 @@ class World(controller_harness.Scene):
     # Making
 
     async def add(self, api: machine_apis.MachineApi, body: Json, status: Mapping[str, Any] | None = None) -> Json:
-        found = await self.api.create(api.machine_sets(), body, api.namespace)
+        found = await self.api.create(self.sets(api), body, api.namespace)
         if status is not None:
             found = await self.say(api, dict(status), body["metadata"]["name"])
         return found
@@ -147,15 +162,13 @@ class World(controller_harness.Scene):
         await self.add(MACHINE_API, body, {"authoritativeAPI": authority})
 
     async def say(self, api: machine_apis.MachineApi, status: Json, name: str = NAME) -> Json:
-        return await self.api.merge_patch(
-            api.machine_sets(), name, {"status": status}, api.namespace, subresource="status"
-        )
+        return await self.api.merge_patch(self.sets(api), name, {"status": status}, api.namespace, subresource="status")
 
     async def add_machine(self, name: str, machine_set: str = NAME, **annotations: str) -> None:
         """A Machine, in both APIs."""
         for api in machine_apis.MACHINE_APIS:
             uid = (await self.get(api, machine_set))["metadata"]["uid"]
-            version = f"{api.group}/{api.versions[0]}"
+            version = self.sets(api).api_version
             owner = {"apiVersion": version, "kind": "MachineSet", "name": machine_set, "uid": uid}
             metadata = {
                 "name": name,
@@ -163,13 +176,14 @@ class World(controller_harness.Scene):
                 "annotations": annotations,
                 "ownerReferences": [owner],
             }
-            await self.api.create(api.machines(), {"metadata": metadata, "spec": {}}, api.namespace)
+            spec = {} if api is MACHINE_API else cluster_api_set()["spec"]["template"]["spec"]
+            await self.api.create(self.machines(api), {"metadata": metadata, "spec": spec}, api.namespace)
 
     # Looking
 
     async def find(self, api: machine_apis.MachineApi, name: str = NAME) -> Json | None:
         try:
-            return await self.api.get(api.machine_sets(), name, api.namespace)
+            return await self.api.get(self.sets(api), name, api.namespace)
         except errors.NotFound:
             return None
 
@@ -187,7 +201,7 @@ class World(controller_harness.Scene):
         return dict((await self.get(api, name))["metadata"].get("annotations") or {})
 
     async def mark(self, api: machine_apis.MachineApi, machine: str) -> str | None:
-        found = await self.api.get(api.machines(), machine, api.namespace)
+        found = await self.api.get(self.machines(api), machine, api.namespace)
         value: str | None = (found["metadata"].get("annotations") or {}).get(api.delete_machine)
         return value
 
@@ -205,12 +219,12 @@ class World(controller_harness.Scene):
     # Doing
 
     async def scale(self, replicas: int, manager: str = AUTOSCALER, api: machine_apis.MachineApi = CLUSTER_API) -> None:
-        await self.as_manager(manager).scale(api.machine_sets(), NAME, replicas, api.namespace)
+        await self.as_manager(manager).scale(self.sets(api), NAME, replicas, api.namespace)
 
     async def edit(
         self, api: machine_apis.MachineApi, patch: Json, manager: str = ADMINISTRATOR, name: str = NAME
     ) -> None:
-        await self.as_manager(manager).merge_patch(api.machine_sets(), name, patch, api.namespace)
+        await self.as_manager(manager).merge_patch(self.sets(api), name, patch, api.namespace)
 
     async def resize(self, replicas: int, api: machine_apis.MachineApi = MACHINE_API) -> None:
         """As an administrator does."""

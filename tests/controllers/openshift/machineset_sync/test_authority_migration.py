@@ -3,9 +3,10 @@
 import pytest
 
 from tests.controllers.openshift.machineset_sync.machine_set_pairs import World, in_virtual_time, play
+from tests.controllers.worker_pool_cluster import DEFINITIONS
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
-from windlass.kube import errors, transport
+from windlass.kube import errors, request_builders, resources, transport
 
 
 async def is_paused(scene: World) -> bool:
@@ -188,3 +189,91 @@ async def test_an_edit_of_the_old_holder_while_migrating_is_mirrored_first(scene
         async with scene.pausing():
             await wait_held(scene, "ClusterAPI")
         assert await scene.sizes() == (7, 7)
+
+
+async def last_stable(scene: World) -> str | None:
+    value: str | None = (await scene.get(MACHINE_API))["status"].get("synchronizedAPI")
+    return value
+
+
+@pytest.mark.parametrize("has_field", [True, False])
+def test_the_last_stable_authority_is_recorded_where_the_definition_has_room_for_it(has_field: bool) -> None:
+    async def story(scene: World) -> None:
+        if not has_field:
+            await prune_synchronized_api(scene)
+        await scene.add_pair("MachineAPI", replicas=3)
+        async with scene.controlled():
+            await scene.settle(10.0)
+            await scene.migrate("ClusterAPI")
+            await scene.settle(10.0)
+            assert await scene.authority() == "Migrating"
+            assert await last_stable(scene) == ("MachineAPI" if has_field else None)
+            async with scene.pausing():
+                await wait_held(scene, "ClusterAPI")
+                assert await last_stable(scene) == ("ClusterAPI" if has_field else None)
+                await scene.migrate("MachineAPI")
+                await wait_held(scene, "MachineAPI")
+                assert await last_stable(scene) == ("MachineAPI" if has_field else None)
+                assert await scene.is_quiet()
+            if has_field:
+                await scene.say(MACHINE_API, {"synchronizedAPI": "ClusterAPI"})
+                await scene.settle()
+                assert await last_stable(scene) == "MachineAPI", "an interrupted record is put right"
+
+    play(story)
+
+
+async def prune_synchronized_api(scene: World) -> None:
+    name = f"machinesets.{MACHINE_API.group}"
+    found = await scene.api.get(DEFINITIONS, name)
+    properties = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    counts = ("replicas", "readyReplicas", "availableReplicas", "fullyLabeledReplicas")
+    known = (*counts, "observedGeneration", "synchronizedGeneration")
+    properties["status"] = {
+        "type": "object",
+        "properties": {
+            **{field: {"type": "integer"} for field in known},
+            "authoritativeAPI": {"type": "string"},
+            "conditions": properties["status"]["properties"]["conditions"],
+        },
+    }
+    await scene.api.update(DEFINITIONS, found)
+
+
+@pytest.mark.parametrize("lost", [[], [{"type": "Other", "status": "True"}]])
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("taken_back", [False, True])
+@pytest.mark.parametrize("first", ["MachineAPI", "ClusterAPI"])
+def test_a_pair_that_loses_its_condition_while_migrating_is_not_stuck(
+    first: str, taken_back: bool, is_recorded: bool, lost: list[dict[str, str]]
+) -> None:
+    """Some writers of a status replace its conditions."""
+    last = "ClusterAPI" if first == "MachineAPI" else "MachineAPI"
+
+    async def story(scene: World) -> None:
+        await scene.add_pair(first, replicas=3)
+        async with scene.controlled():
+            await scene.settle(10.0)
+            await scene.migrate(last)
+            await scene.settle(10.0)
+            assert await scene.authority() == "Migrating"
+        await scene.say(MACHINE_API, {"conditions": lost, **({} if is_recorded else {"synchronizedAPI": None})})
+        if taken_back:
+            await scene.migrate(first)
+        async with scene.controlled(), scene.pausing():
+            await wait_held(scene, first if taken_back else last)
+            assert await scene.sizes() == (3, 3)
+            await scene.scale(5)
+            await scene.settle()
+            assert await scene.sizes() == (5, 5)
+            about = (
+                await scene.api.list(resources.EVENTS.untyped(), request_builders.ListOptions(MACHINE_API.namespace))
+            ).items
+            told = [event["message"] for event in about if event["reason"] == "SynchronizationError"]
+            # Where nothing says whose it was, the mirror's pause suggests Machine API.
+            source, wanted = first if is_recorded else "MachineAPI", first if taken_back else last
+            assert bool(told) == (source != wanted), told
+            assert all("Synchronized condition" in text for text in told)
+            assert await scene.is_quiet()
+
+    play(story)

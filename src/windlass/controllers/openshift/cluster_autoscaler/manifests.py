@@ -91,7 +91,7 @@ def _fixed_args(settings: ClusterAutoscalerSettings, gates: FeatureGates) -> Ite
     yield "--leader-elect-retry-period=26s"
     yield "--max-bulk-soft-taint-count=0"
     yield "--kube-api-content-type=application/json"
-    if gates.has_cluster_api:
+    if gates.scales_cluster_api:
         yield f"--node-group-auto-discovery=clusterapi:namespace={machine_apis.CLUSTER_API.namespace}"
     if gates.has_provisioning_requests:
         yield "--enable-provisioning-requests=true"
@@ -201,7 +201,7 @@ def autoscaler_environment(settings: ClusterAutoscalerSettings, gates: FeatureGa
     With Cluster API, paused mirrors are scaled too. Without, the provider uses Machine API in its single namespace.
     """
     common = {"CAPI_SCALE_ZERO_DEFAULT_ARCH": settings.architecture}
-    if gates.has_cluster_api:
+    if gates.scales_cluster_api:
         return {**common, "CAPI_MIRRORED_NAMESPACE": machine_apis.MACHINE_API.namespace}
     version = machine_apis.MACHINE_API.versions[0]
     spoken = {"CAPI_GROUP": machine_apis.MACHINE_API.group, "CAPI_VERSION": version}

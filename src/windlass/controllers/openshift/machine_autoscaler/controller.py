@@ -364,7 +364,7 @@ class MachineSetWatches:
     @property
     def enabled_apis(self) -> tuple[machine_apis.MachineApi, ...]:
         """APIs enabled by feature gates."""
-        return machine_apis.MACHINE_APIS if self.gates.has_cluster_api else (machine_apis.MACHINE_API,)
+        return machine_apis.MACHINE_APIS if self.gates.scales_cluster_api else (machine_apis.MACHINE_API,)
 
     @property
     def served_apis(self) -> frozenset[machine_apis.MachineApi] | None:

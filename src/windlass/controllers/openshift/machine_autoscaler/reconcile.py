@@ -88,20 +88,12 @@ def _find_authoritative_api(
 ) -> machine_apis.MachineApi | None:
     """The authoritative API of the target.
 
-    Without Cluster API no controller sets the status, so the desired authority counts.
+    Where the autoscaler works on Machine API nobody decides an undecided one: it is Machine API's.
     """
-    found = pair.machine_api
-    if (
-        found is None
-        or machine_apis.CLUSTER_API in observed.supported
-        or pair.authority is not machine_apis.MachineAuthority.UNSET
-    ):
-        return pair.holder
-    return (
-        machine_apis.MACHINE_API
-        if machine_apis.parse_desired_authority(found) is machine_apis.MachineAuthority.MACHINE_API
-        else None
-    )
+    is_undecided = pair.machine_api is not None and pair.authority is machine_apis.MachineAuthority.UNSET
+    if is_undecided and machine_apis.CLUSTER_API not in observed.supported:
+        return machine_apis.MACHINE_API
+    return pair.holder
 
 
 def _plan_annotations(observed: model.ObservedMachineAutoscaler, holder: machine_apis.MachineApi) -> TargetResult:

@@ -4,11 +4,14 @@
     Migrating    the old authority is paused and reports it (Machine API pauses itself)
     done         the new authority is unpaused; authority and the reset of the synchronized state are one write
 
-The request may be withdrawn, or the old authority changed, meanwhile. The condition names the source API: authority is
-given back unchanged, or changes are mirrored first by going back. Without it the source is the API not desired.
+The request may be withdrawn, or the old authority changed, meanwhile: authority is given back unchanged, or changes are
+mirrored first by going back. So it is if the condition is lost. The source is what `status.synchronizedAPI` records,
+where the CRD has it, else what the condition names, else what the mirror's pause suggests: both were equal when the
+migration began.
 Transitions that the CRD forbids are never requested (`validate_status_transition`).
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,9 +49,23 @@ def _plan_transition(
         return _continue_migration(observed, machine_set, desired, now_s)
     if not _is_ready_to_migrate(observed, machine_set, held):
         return None
-    return model.SyncPlan(
-        (model.SetAuthority({"authoritativeAPI": MachineAuthority.MIGRATING.value}),), reason="asked for"
-    )
+    start = model.SetAuthority({"authoritativeAPI": MachineAuthority.MIGRATING.value})
+    return model.SyncPlan((*_record_stable(machine_set, held), start), reason="asked for")
+
+
+def _record_stable(machine_set: model.Json, held: MachineAuthority) -> tuple[model.Patch, ...]:
+    """The step that records the last stable authority. A patch: a CRD without the field prunes it, and refuses to
+    apply it.
+    """
+    if model.get_status(machine_set).get("synchronizedAPI") == held.value:
+        return ()
+    return (model.Patch(machine_apis.MACHINE_API, {"status": {"synchronizedAPI": held.value}}, "status"),)
+
+
+def plan_stable_record(machine_set: model.Json) -> tuple[model.Patch, ...]:
+    """The step that corrects a recorded authority, if an interruption left an old one."""
+    is_recorded = bool(model.get_status(machine_set).get("synchronizedAPI"))
+    return _record_stable(machine_set, machine_apis.parse_authority(machine_set)) if is_recorded else ()
 
 
 def missing_mirror_message(observed: model.ObservedMachineSetPair) -> str:
@@ -83,23 +100,35 @@ def _is_mirrored(observed: model.ObservedMachineSetPair, machine_set: model.Json
 def _continue_migration(
     observed: model.ObservedMachineSetPair, machine_set: model.Json, desired: MachineAuthority, now_s: float
 ) -> model.SyncPlan:
-    recorded_source = find_synchronized_source(machine_set)
+    recorded = model.get_status(machine_set).get("synchronizedAPI") or find_synchronized_source(machine_set)
     other = MachineAuthority.CLUSTER_API if desired is MachineAuthority.MACHINE_API else MachineAuthority.MACHINE_API
-    source = MachineAuthority(recorded_source) if recorded_source else other
+    if recorded in AUTHORITIES:
+        source = MachineAuthority(recorded)
+    else:
+        source = other if is_synchronized(machine_set) else _guess_source(observed)
     if source is desired:
         return _transfer_authority(observed, desired, {}, "given back")
     if not is_synchronized(machine_set):
-        return model.EMPTY_PLAN
+        text = f"lost its Synchronized condition while migrating: {source.value} is authoritative until both are equal"
+        event = model.SyncEvent(machine_apis.MACHINE_API, model.SYNCHRONIZATION_ERROR, text)
+        return dataclasses.replace(_transfer_authority(observed, source, {}, text), events=(event,))
     if not _is_mirrored(observed, machine_set, source):
-        return (
-            _transfer_authority(observed, source, {}, "changed meanwhile: mirrored first")
-            if recorded_source
-            else model.EMPTY_PLAN
-        )
+        reason = "changed meanwhile: mirrored first"
+        return _transfer_authority(observed, source, {}, reason) if recorded else model.EMPTY_PLAN
     if desired is MachineAuthority.CLUSTER_API and not model.is_paused(machine_set):
         return model.EMPTY_PLAN
     reset = {**(synchronized_status(_RESYNC_CONDITION, machine_set, now_s) or {}), "synchronizedGeneration": 0}
     return _transfer_authority(observed, desired, reset, "done")
+
+
+def _guess_source(observed: model.ObservedMachineSetPair) -> MachineAuthority:
+    """The API that was authoritative before, by the pause of the mirror. Both were equal then: either may go on."""
+    is_paused = machine_apis.PAUSED_ANNOTATION in model.get_annotations(observed.cluster_api)
+    return (
+        MachineAuthority.CLUSTER_API
+        if observed.cluster_api is not None and not is_paused
+        else MachineAuthority.MACHINE_API
+    )
 
 
 def _transfer_authority(
@@ -108,15 +137,17 @@ def _transfer_authority(
     """Give authority to an API, once Cluster API's MachineSet is paused or unpaused as required."""
     body = observed.cluster_api
     is_annotated = machine_apis.PAUSED_ANNOTATION in model.get_annotations(body)
-    done = model.SetAuthority({"authoritativeAPI": to.value, **more})
+    done: tuple[model.SyncStep, ...] = (model.SetAuthority({"authoritativeAPI": to.value, **more}),)
+    if model.get_status(observed.machine_api).get("synchronizedAPI"):
+        done += _record_stable(observed.machine_api or {}, to)
     if to is MachineAuthority.CLUSTER_API:
         unpause = (_set_paused_annotation(None),) if is_annotated else ()
-        return model.SyncPlan((*unpause, done), reason=reason)
+        return model.SyncPlan((*unpause, *done), reason=reason)
     if body is None:
-        return model.SyncPlan((done,), reason=reason) if not more else model.EMPTY_PLAN
+        return model.SyncPlan(done, reason=reason) if not more else model.EMPTY_PLAN
     if not is_annotated:
         return model.SyncPlan((_set_paused_annotation(""),), reason=reason)
-    return model.SyncPlan((done,), reason=reason) if model.is_paused(body) else model.EMPTY_PLAN
+    return model.SyncPlan(done, reason=reason) if model.is_paused(body) else model.EMPTY_PLAN
 
 
 def _set_paused_annotation(value: str | None) -> model.Patch:

@@ -16,9 +16,13 @@ from windlass.controllers.openshift.machineset_sync.model import MachineSetSyncS
 from windlass.controllers.openshift.machineset_sync.reconcile import reconcile_machine_sets
 from windlass.controllers.openshift.machineset_sync.watches import InfrastructureTemplates
 from windlass.kube import client, discovery, errors, events, request_builders
+from windlass.kube.resources import Resource, Unstructured
 
 _KIND_REQUEUE_S = 15.0
 """Retry interval of discovery for a template kind that the server lacks."""
+
+_REQUEST_REQUEUE_S = 0.5
+"""Requeue of a request of the autoscaler after a conflict with OpenShift's own sync, which writes often."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,21 +44,41 @@ class MachineSetSyncController:
     def __init__(self, context: controller_runtime.ControllerContext, settings: MachineSetSyncSettings) -> None:
         self._context, self._settings = context, settings
         self._applier = MachineSetApplier(context.api)
+        self._version_error = ""
+        """What the server lacks; empty once it serves Cluster API."""
         self._recorder = events.EventRecorder(context.api, model.MANAGER, window_s=context.event_window_s)
         self._loop = controller_runtime.ReconcileLoop(context, self.name)
+        self._other_sync = watches.OtherSync(context.api)
         self._overwritten: dict[str, set[ObjectVersion]] = {}
         self._settled: dict[str, tuple[object, ...]] = {}
         """Fingerprints of pairs that need no change."""
 
     def check_ready(self) -> str:
-        return self._loop.check_ready()
+        found = (self._other_sync.error, self._version_error, self._loop.check_ready())
+        return "; ".join(item for item in found if item)
 
     async def run(self) -> None:
         """Run until cancelled."""
+        await self._other_sync.wait_read()
         cluster = self._settings.cluster or await find_infrastructure_name(self._context.api)
-        watched = watches.MachineSetPairWatches(self._context.api, self._loop.informers, cluster)
+        version = self._applier.version = await self._wait_version()
+        watched = watches.MachineSetPairWatches(self._context.api, self._loop.informers, cluster, version)
         self._loop.informers.spawn(self._recorder.run())
+        self._loop.informers.spawn(self._other_sync.run(lambda: self._enqueue_all(watched)))
         await self._loop.run(lambda key: self._reconcile(key, watched))
+
+    async def _wait_version(self) -> str:
+        """The version of Cluster API that the server serves. Waits until it serves one, and is not ready meanwhile."""
+        group, versions = machine_apis.CLUSTER_API.group, machine_apis.CLUSTER_API.versions
+        self._version_error = f"the server does not serve {group} in {' or '.join(versions)}"
+        found = await controller_runtime.wait_served_version(self._context.api, group, versions)
+        self._version_error = ""
+        return found.partition("/")[2]
+
+    def _enqueue_all(self, watched: watches.MachineSetPairWatches) -> None:
+        self._settled.clear()
+        for key in watched.all_keys():
+            self._loop.queue.add(key)
 
     async def _reconcile(self, key: str, watched: watches.MachineSetPairWatches) -> float | None:
         pair = watched.pair(key)
@@ -66,6 +90,9 @@ class MachineSetSyncController:
             return (
                 controller_runtime.CONFLICT_REQUEUE_S
             )  # the watch enqueues the key; this covers an update that it does not deliver
+        if self._other_sync.is_running:
+            return await self._carry_requests(pair, watched)
+        watched.forget_requests(key, watched.requests(pair))
         observed = await watched.observe(pair)
         if watched.has_unequal_delete_marks(key):
             observed = dataclasses.replace(observed, machines=await watched.read_machines(pair))
@@ -87,7 +114,28 @@ class MachineSetSyncController:
                 return controller_runtime.CONFLICT_REQUEUE_S
             if sync_plan.condition.status == "True" and not machine_apis.is_migration_requested(pair.machine_api):
                 self._settled[key] = _fingerprint(observed, written_version)
-        return self._settings.resync_s if watched.knows_kinds(pair) else _KIND_REQUEUE_S
+        is_read = watched.knows_kinds(pair) and not observed.template_error
+        return self._settings.resync_s if is_read else _KIND_REQUEUE_S
+
+    async def _carry_requests(
+        self, pair: machine_apis.MachineSetPair, watched: watches.MachineSetPairWatches
+    ) -> float | None:
+        """Reconcile a pair that OpenShift's own sync mirrors. Its condition and events are that sync's."""
+        observed = model.ObservedMachineSetPair(pair, has_other_sync=True, requests=watched.requests(pair))
+        now_s = self._context.api.clock.now_s()
+        sync_plan = reconcile_machine_sets(observed, now_s)
+        if sync_plan.needs_machines:
+            observed = dataclasses.replace(observed, machines=await watched.read_machines(pair))
+            sync_plan = reconcile_machine_sets(observed, now_s)
+        if sync_plan.steps:
+            outcome = await self._applier.apply(sync_plan.steps, pair, watched.templates)
+            self._overwritten[pair.name] = outcome.overwritten
+            if outcome.error is not None:
+                raise controller_interface.RequeueError(f"{pair.name}: {outcome.error}")
+            if outcome.is_conflict:
+                return _REQUEST_REQUEUE_S
+        watched.forget_requests(pair.name, observed.requests)
+        return self._settings.resync_s
 
     async def _apply(
         self, sync_plan: model.SyncPlan, pair: machine_apis.MachineSetPair, watched: watches.MachineSetPairWatches
@@ -129,7 +177,7 @@ class MachineSetSyncController:
     def _record_events(self, sync_plan: model.SyncPlan, pair: machine_apis.MachineSetPair) -> None:
         for event in sync_plan.events:
             body = pair.get(event.api)
-            resource = event.api.machine_sets()
+            resource = watches.machine_sets(event.api, self._applier.version)
             about = events.InvolvedObject(
                 resource.api_version,
                 resource.kind,
@@ -148,7 +196,8 @@ def _fingerprint(
     The condition itself is no input, except during a migration: a pair that needs no change stays so.
     """
     item, other = _object_version(observed.machine_api), _object_version(observed.cluster_api)
-    return machine_api or item, other, observed.cluster_name, observed.cluster, observed.templates
+    templates = (observed.templates, observed.template_error)
+    return machine_api or item, other, observed.cluster_name, observed.cluster, templates
 
 
 def _object_version(machine_set: model.Json | None) -> ObjectVersion:
@@ -190,6 +239,8 @@ class MachineSetApplier:
         self._annotations = api.with_field_manager(model.ANNOTATIONS_MANAGER)
         self._condition = api.with_field_manager(model.CONDITION_MANAGER)
         self._authority = api.with_field_manager(model.AUTHORITY_MANAGER)
+        self.version = machine_apis.CLUSTER_API.versions[0]
+        """The served version of Cluster API. Plans are in the form of the newest."""
 
     async def apply(
         self, steps: tuple[model.SyncStep, ...], pair: machine_apis.MachineSetPair, templates: InfrastructureTemplates
@@ -218,19 +269,21 @@ class MachineSetApplier:
     async def _execute(self, step: model.SyncStep, at: "CurrentObjects", templates: InfrastructureTemplates) -> None:
         match step:
             case model.Create(body):
-                resource = machine_apis.CLUSTER_API.machine_sets()
-                whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+                resource = watches.machine_sets(machine_apis.CLUSTER_API, self.version)
+                served = await self._to_served(machine_apis.CLUSTER_API, body, None, templates)
+                whole = {"apiVersion": resource.api_version, "kind": resource.kind, **served}
                 await self._api.create(resource, whole, machine_apis.CLUSTER_API.namespace)
             case model.Patch(api, patch, subresource):
-                await self._patch(api, patch, subresource, at)
+                served = await self._to_served(api, patch, at.pair.get(api), templates)
+                await self._patch(api, served, subresource, at)
             case model.ApplyReplicas(api, replicas):
                 body = {"metadata": at.precondition(api), "spec": {"replicas": replicas}}
-                at.update(api, await self._api.apply(api.machine_sets(), body, force=True))
+                at.update(api, await self._api.apply(self._sets(api), body, force=True))
             case model.ApplyAnnotations(api, annotations, removed):
                 if removed:
                     await self._patch(api, {"metadata": {"annotations": dict.fromkeys(removed)}}, "", at)
                 body = {"metadata": {**at.precondition(api), "annotations": dict(annotations)}}
-                at.update(api, await self._annotations.apply(api.machine_sets(), body, force=True))
+                at.update(api, await self._annotations.apply(self._sets(api), body, force=True))
             case model.MarkMachine():
                 await self._mark_machine(step)
             case model.SetAuthority(status):
@@ -240,7 +293,7 @@ class MachineSetApplier:
                 at.update(machine_apis.MACHINE_API, written)
             case model.Delete(api):
                 how = request_builders.DeleteOptions(uid=model.get_metadata(at.pair.get(api)).get("uid") or "")
-                await self._api.delete(api.machine_sets(), at.pair.name, api.namespace, how)
+                await self._api.delete(self._sets(api), at.pair.name, api.namespace, how)
                 at.mark_overwritten(api)
             case model.ApplyTemplate(body):
                 resource = await templates.resource(body["apiVersion"], body["kind"])
@@ -250,26 +303,47 @@ class MachineSetApplier:
                 resource = await templates.resource(api_version, kind)
                 await self._api.delete(resource, name, machine_apis.CLUSTER_API.namespace)
 
+    def _sets(self, api: machine_apis.MachineApi) -> Resource[Unstructured]:
+        return watches.machine_sets(api, self.version)
+
+    async def _to_served(
+        self,
+        api: machine_apis.MachineApi,
+        body: model.Json,
+        there: model.Json | None,
+        templates: InfrastructureTemplates,
+    ) -> model.Json:
+        """A MachineSet, or a patch of one that is `there`, in the served version's form."""
+        if api is not machine_apis.CLUSTER_API or self.version != machine_apis.V1BETA1:
+            return body
+        new, old = _template_reference(body), _template_reference(there)
+        if "apiGroup" not in new:
+            return machine_apis.to_v1beta1(body)
+        resource = await templates.resource(f"{new['apiGroup']}/", new.get("kind") or old.get("kind") or "")
+        return machine_apis.to_v1beta1(body, resource.api_version)
+
     async def _patch(
         self, api: machine_apis.MachineApi, patch: model.Json, subresource: str, at: "CurrentObjects"
     ) -> None:
         metadata = {**(patch.get("metadata") or {}), "resourceVersion": at.precondition(api)["resourceVersion"]}
         body = {**patch, "metadata": metadata}
-        resource = api.machine_sets()
-        written = await self._api.merge_patch(resource, at.pair.name, body, api.namespace, subresource=subresource)
-        _log_diff(at.pair, api, written)
+        written = await self._api.merge_patch(
+            self._sets(api), at.pair.name, body, api.namespace, subresource=subresource
+        )
+        is_old = api is machine_apis.CLUSTER_API and self.version == machine_apis.V1BETA1
+        _log_diff(at.pair, api, machine_apis.to_v1beta2(written) if is_old else written)
         at.update(api, written)
 
     async def _mark_machine(self, step: model.MarkMachine) -> None:
         key = step.api.delete_machine
         if step.value is None:
             patch = {"metadata": {"annotations": {key: None}, "resourceVersion": step.resource_version}}
-            await self._api.merge_patch(step.api.machines(), step.name, patch, step.api.namespace)
+            await self._api.merge_patch(watches.machines(step.api, self.version), step.name, patch, step.api.namespace)
             return
         metadata = {"name": step.name, "namespace": step.api.namespace, "uid": step.uid}
         metadata |= {"resourceVersion": step.resource_version}
         body = {"metadata": {**metadata, "annotations": {key: step.value}}}
-        await self._api.apply(step.api.machines(), body, force=True)
+        await self._api.apply(watches.machines(step.api, self.version), body, force=True)
 
 
 class CurrentObjects:
@@ -301,7 +375,7 @@ class CurrentObjects:
         self._outcome.overwritten.add((self._metadata[api].get("uid") or "", self._versions[api]))
 
 
-def _log_diff(pair: machine_apis.MachineSetPair, api: machine_apis.MachineApi, written: Json) -> None:
+def _log_diff(pair: machine_apis.MachineSetPair, api: machine_apis.MachineApi, written: model.Json) -> None:
     """Log the differences between the observed and the written object."""
     ignored = (
         object_diff.MACHINE_API_IGNORED_FIELDS
@@ -312,6 +386,11 @@ def _log_diff(pair: machine_apis.MachineSetPair, api: machine_apis.MachineApi, w
         text := object_diff.diff_objects(pair.get(api) or {}, written, ignored, object_diff.CLUSTER_API_OWN_CONDITIONS)
     ):
         _log.info("patched MachineSet: name=%s group=%s differences=%s", pair.name, api.group, text)
+
+
+def _template_reference(machine_set: model.Json | None) -> model.Json:
+    machine = (model.get_spec(machine_set).get("template") or {}).get("spec") or {}
+    return machine.get("infrastructureRef") or {}
 
 
 def _failure_reason(step: model.SyncStep) -> str:

@@ -155,6 +155,29 @@ def _plan_twin_marks(twins: model.MachineTwins, holder: machine_apis.MachineApi)
     return [step for step in steps if step is not None]
 
 
+def plan_requested_marks(
+    twins: tuple[model.MachineTwins, ...], requests: model.AutoscalerRequests
+) -> list[MarkMachine]:
+    """Steps that carry the autoscaler's marks on mirrors over to Machine API, where OpenShift's own sync copies them
+    from. Marks there that are not ours stay as they are.
+    """
+    steps = [_plan_requested_mark(machine_twins, requests) for machine_twins in twins]
+    return [step for step in steps if step is not None]
+
+
+def _plan_requested_mark(twins: model.MachineTwins, requests: model.AutoscalerRequests) -> MarkMachine | None:
+    item, other = twins.machine_api, twins.cluster_api
+    if item is None or other is None or model.is_deleting(item) or model.is_deleting(other):
+        return None
+    held = _delete_mark_state(item, machine_apis.MACHINE_API)
+    mirrored = _delete_mark_state(other, machine_apis.CLUSTER_API)
+    if held.value is not None:
+        is_withdrawn = twins.name in requests.unmarked and held.is_ours_alone
+        return _plan_delete_mark(item, held, None, machine_apis.MACHINE_API) if is_withdrawn else None
+    wanted = mirrored.value if mirrored.is_authored else requests.marked.get(twins.name)
+    return None if wanted is None else _plan_delete_mark(item, held, wanted, machine_apis.MACHINE_API)
+
+
 def _plan_delete_mark(
     machine: model.Json, state: FieldState, value: str | None, api: machine_apis.MachineApi
 ) -> MarkMachine | None:
@@ -225,6 +248,31 @@ def replicas_state(machine_set: model.Json) -> ReplicasState:
     return ReplicasState(1 if replicas is None else replicas, bool(marks), others)
 
 
+def is_autoscalers(mirror: ReplicasState) -> bool:
+    """True if the autoscaler wrote a mirror's replicas after they were last known."""
+    return not mirror.is_marked and mirror.others <= {machine_apis.AUTOSCALER_MANAGER}
+
+
+def decide_requested_replicas(
+    machine_api: ReplicasState, cluster_api: ReplicasState, requested: int | None
+) -> ReplicasDecision:
+    """Decide replicas of a set of Machine API beside OpenShift's own sync, which copies all but the autoscaler's.
+
+    Machine API is written first: the mirror may be reverted at any moment. `requested` is what the autoscaler wrote
+    before it was.
+    """
+    wanted = requested
+    if is_autoscalers(cluster_api) and cluster_api.replicas != machine_api.replicas:
+        wanted = cluster_api.replicas
+    if wanted is not None and wanted != machine_api.replicas:
+        known = (ApplyReplicas(machine_apis.CLUSTER_API, wanted),) if wanted == cluster_api.replicas else ()
+        return ReplicasDecision(AUTOSCALER_WROTE, (ApplyReplicas(machine_apis.MACHINE_API, wanted), *known))
+    if machine_api.replicas != cluster_api.replicas:
+        return ReplicasDecision(WAIT_FOR_AUTHORITY)
+    mark = () if cluster_api.is_marked else (ApplyReplicas(machine_apis.CLUSTER_API, cluster_api.replicas),)
+    return ReplicasDecision(REPLICAS_EQUAL, mark)
+
+
 def decide_replicas(
     holder: MachineAuthority, machine_api: ReplicasState, cluster_api: ReplicasState, *, settles: bool = False
 ) -> ReplicasDecision:
@@ -242,7 +290,7 @@ def decide_replicas(
         return ReplicasDecision(WAIT_FOR_AUTHORITY)
     if machine_api.replicas == cluster_api.replicas:
         return ReplicasDecision(REPLICAS_EQUAL, (*missing, *(() if cluster_api.is_marked else (mark_cluster_api,))))
-    if not cluster_api.is_marked and cluster_api.others <= {machine_apis.AUTOSCALER_MANAGER}:
+    if is_autoscalers(cluster_api):
         return ReplicasDecision(AUTOSCALER_WROTE, (*missing, mark_cluster_api, copy_to_machine_api))
     if cluster_api.is_marked and machine_api.is_marked:
         return ReplicasDecision(COPY_INTERRUPTED, (copy_to_machine_api,))

@@ -136,6 +136,15 @@ def is_api_specific(key: str, api: machine_apis.MachineApi) -> bool:
     return key == INSTANCE_STATE_ANNOTATION
 
 
+def is_scaling_annotation(key: str) -> bool:
+    """True for annotations that the autoscaler reads, in either API's keys: bounds, owner, capacities."""
+    return (
+        annotation_key(key, machine_apis.MACHINE_API) in (*_BOUNDS_ANNOTATIONS, machine_apis.OWNER_ANNOTATION)
+        or key in machine_apis.OPENSHIFT_CAPACITY_ANNOTATIONS
+        or key.startswith(machine_apis.CAPACITY_PREFIX)
+    )
+
+
 def list_invalid_capacity(annotations: Annotations) -> list[str]:
     """Errors of capacity annotations that cannot be translated."""
     return [

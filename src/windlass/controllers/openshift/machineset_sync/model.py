@@ -299,6 +299,20 @@ class InfrastructureTemplate:
 
 
 @dataclass(frozen=True, slots=True)
+class AutoscalerRequests:
+    """What the autoscaler wrote to a mirror, though OpenShift's own sync may have reverted it since."""
+
+    replicas: int | None = None
+    marked: Mapping[str, str] = field(default_factory=dict)
+    """Delete marks by Machine."""
+    unmarked: frozenset[str] = frozenset()
+    """Machines whose mark, copied to the mirror before, was removed there."""
+
+
+NO_REQUESTS = AutoscalerRequests()
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedMachineSetPair:
     """Facts for one reconcile of a pair."""
 
@@ -308,6 +322,11 @@ class ObservedMachineSetPair:
     """The Cluster of the MachineSet; None if it does not exist."""
     templates: tuple[InfrastructureTemplate, ...] = ()
     """Templates generated for the MachineSet, and the one that it references."""
+    template_error: str = ""
+    """Why templates may be missing here; empty if all were read."""
+    has_other_sync: bool = False
+    """True if OpenShift's own sync is running, and mirrors everything but what the autoscaler writes to a mirror."""
+    requests: "AutoscalerRequests" = field(default_factory=lambda: NO_REQUESTS)
     machines: tuple[MachineTwins, ...] | None = None
     """Machines read after the MachineSets; None if they were not read."""
 

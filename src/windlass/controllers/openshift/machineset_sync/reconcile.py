@@ -1,10 +1,13 @@
 """MachineSet sync reconcile: facts of a pair in, a plan out. Pure.
 
-Migration comes first, then deletion, then finalizers, then the mirror: labels, annotations, spec, replicas, status.
-While neither API is authoritative nothing is mirrored. Deleting the authoritative MachineSet deletes both. Deleting a
-mirror deletes an authoritative MachineSet of Machine API, but not one of Cluster API.
+Beside OpenShift's own sync only what the autoscaler wrote is carried over. Otherwise migration comes first, then
+deletion, then finalizers, then the mirror: labels, annotations, spec, replicas, status. While neither API is
+authoritative nothing is mirrored. Where the Machines of a set cannot be converted, an existing mirror is still given
+what scaling needs. Deleting the authoritative MachineSet deletes both. Deleting a mirror deletes an authoritative
+MachineSet of Machine API, but not one of Cluster API.
 """
 
+import dataclasses
 from typing import Any
 
 from windlass.controllers.openshift import machine_apis
@@ -20,6 +23,8 @@ from windlass.controllers.openshift.machineset_sync import (
 
 def reconcile_machine_sets(observed: model.ObservedMachineSetPair, now_s: float) -> model.SyncPlan:
     """The plan for a pair. Nothing is mirrored while no API is authoritative."""
+    if observed.has_other_sync:
+        return _sync_requests(observed)
     if observed.machine_api is None:
         return plan_orphan_release(observed)
     if (moved := authority_migration.plan_migration(observed, now_s)) is not None:
@@ -35,12 +40,33 @@ def reconcile_machine_sets(observed: model.ObservedMachineSetPair, now_s: float)
     if holder is None:
         return model.EMPTY_PLAN
     if (gone := plan_deletion(observed, holder)) is not None:
-        return gone
+        unread = observed.template_error  # a template that cannot be read is not gone
+        return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, unread) if unread else gone
+    if record := authority_migration.plan_stable_record(observed.machine_api):
+        return model.SyncPlan(record, reason="last stable authority")
     if held_back := _plan_finalizers(observed):
         return model.SyncPlan(tuple(held_back), reason="finalizers")
     if holder is machine_apis.MACHINE_API or observed.cluster_api is None:
         return _sync_to_cluster_api(observed, observed.machine_api, holder, now_s)
     return _sync_to_machine_api(observed, observed.cluster_api, now_s)
+
+
+def _sync_requests(observed: model.ObservedMachineSetPair) -> model.SyncPlan:
+    """The plan beside OpenShift's own sync: sizes and delete marks that the autoscaler wrote to a mirror.
+
+    All else is that sync's: copies in both directions, authority, conditions, finalizers, templates and deletion.
+    """
+    item, other, api = observed.machine_api, observed.cluster_api, machine_apis.MACHINE_API
+    is_held = item is not None and machine_apis.parse_authority(item).value == api.authority
+    if item is None or other is None or not is_held or model.is_deleting(item) or model.is_deleting(other):
+        return model.EMPTY_PLAN
+    size, mirrored = field_ownership.replicas_state(item), field_ownership.replicas_state(other)
+    decided = field_ownership.decide_requested_replicas(size, mirrored, observed.requests.replicas)
+    shrinks = any(write.api is api and write.replicas < size.replicas for write in decided.writes)
+    if observed.machines is None and (shrinks or observed.requests.marked or observed.requests.unmarked):
+        return model.SyncPlan(needs_machines=True, reason=decided.reason)
+    marks = field_ownership.plan_requested_marks(observed.machines or (), observed.requests)
+    return model.SyncPlan((*marks, *decided.writes), reason=decided.reason)
 
 
 def _plan_finalizers(observed: model.ObservedMachineSetPair) -> list[model.Patch]:
@@ -60,31 +86,13 @@ def _sync_to_cluster_api(
     events = _warning_events(
         machine_apis.MACHINE_API, machine_set_conversion.list_invalid_capacity(model.get_annotations(one))
     )
-    if owners := model.get_metadata(one).get("ownerReferences"):
-        text = f"metadata.ownerReferences: Invalid value: {owners}: they cannot be converted"
-        return _failed_plan(model.FAILED_TO_CONVERT_TO_CLUSTER_API, text)
-    if complaints := machine_set_conversion.list_unsupported_fields(one):
-        return _failed_plan(model.FAILED_TO_CONVERT_TO_CLUSTER_API, "; ".join(complaints))
-    value = ((model.get_spec(one).get("template") or {}).get("spec") or {}).get("providerSpec") or {}
-    try:
-        made_of = machine_set_conversion.parse_infrastructure(observed.pair.name, value.get("value"))
-    except machine_set_conversion.ConversionError as error:
-        return _failed_plan(model.FAILED_TO_CONVERT_TO_CLUSTER_API, str(error))
-    if observed.cluster is None:
-        text = f"Cluster {machine_apis.CLUSTER_API.namespace}/{observed.cluster_name} is not there"
-        return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, text)
-    owner = owner_reference(observed.cluster)
-    there = next(
-        (
-            infrastructure_template
-            for infrastructure_template in observed.templates
-            if (infrastructure_template.kind, infrastructure_template.name) == (made_of.kind, made_of.name)
-        ),
-        None,
-    )
+    made_of, cluster = _find_infrastructure(observed, one), observed.cluster
+    if isinstance(made_of, model.SyncPlan) or cluster is None:
+        failed = made_of if isinstance(made_of, model.SyncPlan) else _cluster_not_found(observed)
+        return _sync_scaling(observed, holder, dataclasses.replace(failed, events=events), now_s)
+    owner = owner_reference(cluster)
+    there = _find_template(observed, made_of.kind, made_of.name)
     steps: list[model.SyncStep] = []
-    if there is None and made_of.spec is None:
-        return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, _not_found_message(made_of.kind, made_of.name))
     if there is None:
         body = machine_set_conversion.build_template(
             observed.pair.name, made_of, machine_apis.CLUSTER_API.namespace, owner
@@ -114,28 +122,40 @@ def _sync_to_cluster_api(
     return model.SyncPlan((), done, events, reason)
 
 
+def _find_infrastructure(
+    observed: model.ObservedMachineSetPair, one: model.Json
+) -> model.MachineInfrastructure | model.SyncPlan:
+    """What Machines of a set of Machine API are made of in Cluster API; the failed plan if it cannot be expressed."""
+    failed = model.FAILED_TO_CONVERT_TO_CLUSTER_API
+    if owners := model.get_metadata(one).get("ownerReferences"):
+        return _failed_plan(failed, f"metadata.ownerReferences: Invalid value: {owners}: they cannot be converted")
+    if complaints := machine_set_conversion.list_unsupported_fields(one):
+        return _failed_plan(failed, "; ".join(complaints))
+    value = ((model.get_spec(one).get("template") or {}).get("spec") or {}).get("providerSpec") or {}
+    try:
+        made_of = machine_set_conversion.parse_infrastructure(observed.pair.name, value.get("value"))
+    except machine_set_conversion.ConversionError as error:
+        return _failed_plan(failed, str(error))
+    if observed.template_error:
+        return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, observed.template_error)
+    if made_of.spec is None and _find_template(observed, made_of.kind, made_of.name) is None:
+        return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, _not_found_message(made_of.kind, made_of.name))
+    return made_of
+
+
+def _cluster_not_found(observed: model.ObservedMachineSetPair) -> model.SyncPlan:
+    text = f"Cluster {machine_apis.CLUSTER_API.namespace}/{observed.cluster_name} is not there"
+    return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, text)
+
+
+def _find_template(observed: model.ObservedMachineSetPair, kind: str, name: str) -> model.InfrastructureTemplate | None:
+    return next((template for template in observed.templates if (template.kind, template.name) == (kind, name)), None)
+
+
 def _sync_to_machine_api(observed: model.ObservedMachineSetPair, one: model.Json, now_s: float) -> model.SyncPlan:
-    if complaint := _owner_error(one):
-        return _failed_plan(model.FAILED_TO_CONVERT_TO_MACHINE_API, complaint)
-    reference = ((model.get_spec(one).get("template") or {}).get("spec") or {}).get("infrastructureRef") or {}
-    if not model.get_spec(one).get("clusterName") or not reference.get("name"):
-        text = "spec.clusterName and spec.template.spec.infrastructureRef.name: Required value"
-        failed = _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, text)
-        event = model.SyncEvent(machine_apis.CLUSTER_API, model.SYNCHRONIZATION_ERROR, text)
-        return model.SyncPlan(condition=failed.condition, events=(event,), reason=failed.reason)
-    desired = (reference.get("kind"), reference["name"])
-    template = next(
-        (
-            infrastructure_template
-            for infrastructure_template in observed.templates
-            if (infrastructure_template.kind, infrastructure_template.name) == desired
-        ),
-        None,
-    )
-    if template is None:
-        return _failed_plan(
-            model.FAILED_TO_GET_INFRASTRUCTURE, _not_found_message(reference.get("kind") or "", reference["name"])
-        )
+    template = _find_source_template(observed, one)
+    if isinstance(template, model.SyncPlan):
+        return _sync_scaling(observed, machine_apis.CLUSTER_API, template, now_s)
     steps = plan_machine_api_mirror(observed, template)
     steps += plan_shared_annotations(observed, machine_apis.CLUSTER_API)
     sized, reason, _ = plan_sizes(observed, machine_apis.CLUSTER_API)
@@ -146,6 +166,44 @@ def _sync_to_machine_api(observed: model.ObservedMachineSetPair, one: model.Json
         "True", model.RESOURCE_SYNCHRONIZED, model.SYNCHRONIZED_TO_MACHINE_API, model.get_generation(one)
     )
     return model.SyncPlan((), done, reason=reason)
+
+
+def _find_source_template(
+    observed: model.ObservedMachineSetPair, one: model.Json
+) -> model.InfrastructureTemplate | model.SyncPlan:
+    """The template of a set of Cluster API; the failed plan if it cannot be expressed in Machine API."""
+    if complaint := _owner_error(one):
+        return _failed_plan(model.FAILED_TO_CONVERT_TO_MACHINE_API, complaint)
+    reference = ((model.get_spec(one).get("template") or {}).get("spec") or {}).get("infrastructureRef") or {}
+    if not model.get_spec(one).get("clusterName") or not reference.get("name"):
+        text = "spec.clusterName and spec.template.spec.infrastructureRef.name: Required value"
+        event = model.SyncEvent(machine_apis.CLUSTER_API, model.SYNCHRONIZATION_ERROR, text)
+        return dataclasses.replace(_failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, text), events=(event,))
+    if observed.template_error:
+        return _failed_plan(model.FAILED_TO_GET_INFRASTRUCTURE, observed.template_error)
+    kind, name = reference.get("kind") or "", reference["name"]
+    return _find_template(observed, kind, name) or _failed_plan(
+        model.FAILED_TO_GET_INFRASTRUCTURE, _not_found_message(kind, name)
+    )
+
+
+def _sync_scaling(
+    observed: model.ObservedMachineSetPair, holder: machine_apis.MachineApi, failed: model.SyncPlan, now_s: float
+) -> model.SyncPlan:
+    """What scaling needs of a pair whose Machines cannot be converted: bounds, capacities, delete marks, sizes, counts.
+
+    A mirror that somebody else made is as good for that as our own. What it is made of stays as it is, and so does the
+    failure, which is reported when nothing is left to write.
+    """
+    if observed.cluster_api is None:
+        return failed
+    steps = plan_scaling_annotations(observed, holder)
+    steps += plan_shared_annotations(observed, holder)
+    sized, reason, needs_machines = plan_sizes(observed, holder)
+    if needs_machines:
+        return model.SyncPlan(needs_machines=True, reason=reason)
+    steps = [*steps, *sized] or plan_status_mirror(observed, holder, now_s)
+    return model.SyncPlan(tuple(steps), events=failed.events, reason=reason) if steps else failed
 
 
 def _owner_error(one: model.Json) -> str:
@@ -334,6 +392,20 @@ def plan_cluster_api_mirror(
     for name in ("failureDomain", "minReadySeconds"):
         desired["spec"]["template"]["spec"].setdefault(name, None)
     return _patch_steps(machine_apis.CLUSTER_API, other, desired)
+
+
+def plan_scaling_annotations(
+    observed: model.ObservedMachineSetPair, holder: machine_apis.MachineApi
+) -> list[model.SyncStep]:
+    """The step that mirrors the annotations that the autoscaler reads, and pauses a mirror in Cluster API."""
+    api, other = holder.mirror, observed.pair.get(holder.mirror) or {}
+    wanted = _mirror_annotations(observed.pair.get(holder) or {}, other, holder)
+    scaling = machine_set_conversion.is_scaling_annotation
+    desired = {key: value for key, value in model.get_annotations(other).items() if not scaling(key)}
+    desired |= {key: value for key, value in wanted.items() if scaling(key)}
+    if api is machine_apis.CLUSTER_API:
+        desired[machine_apis.PAUSED_ANNOTATION] = ""
+    return _patch_steps(api, other, {"metadata": {"annotations": desired}})
 
 
 def plan_machine_api_mirror(
