@@ -142,8 +142,18 @@ MACHINE_POOL_NAMESPACED_RULES = (
     ),
     PolicyRule(_MACHINE_POOL_GROUP, ("machinepools/status",), ("patch",), "status"),
     rbac.block_owner_deletion_rule(_MACHINE_POOL_GROUP, "machinepools"),
-    rbac.set_owner_rule(_MACHINE_POOL_GROUP, "machinepools"),
-    PolicyRule(_MACHINE_POOL_GROUP, ("clusters",), READ, "Clusters: paused, control plane initialized"),
+    PolicyRule(
+        _MACHINE_POOL_GROUP,
+        ("machinepools",),
+        ("delete",),
+        "pools of a Cluster that is deleted; owner references (OwnerReferencesPermissionEnforcement)",
+    ),
+    PolicyRule(
+        _MACHINE_POOL_GROUP,
+        ("clusters",),
+        (*READ, "patch"),
+        "Clusters: paused, being deleted; the finalizer that keeps them until their pools are gone",
+    ),
     PolicyRule(
         _MACHINE_POOL_GROUP,
         ("machines",),

@@ -89,15 +89,6 @@ def block_owner_deletion_rule(group: str, owners: str) -> PolicyRule:
     return PolicyRule(group, (f"{owners}/finalizers",), ("update",), reason, is_for_admission=True)
 
 
-def set_owner_rule(group: str, owned: str) -> PolicyRule:
-    """Permission to set owner references of existing objects, which implies their deletion.
-
-    Checked by the same admission plugin.
-    """
-    reason = "owner references (OwnerReferencesPermissionEnforcement)"
-    return PolicyRule(group, (owned,), ("delete",), reason, is_for_admission=True)
-
-
 def to_manifests(rights: RbacProfile) -> list[Json]:
     """The manifests, ordered by dependency."""
     made: list[Json] = []

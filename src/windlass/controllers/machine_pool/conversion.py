@@ -176,6 +176,34 @@ def parse_cluster(body: Json) -> model.Cluster:
         metadata.get("uid", ""),
         bool(_mapping(body, "spec").get("paused")),
         metadata.get("deletionTimestamp") is not None,
+        _has_passed_delete_hooks(body),
+        tuple(metadata.get("finalizers") or ()),
+        metadata.get("resourceVersion", ""),
+    )
+
+
+_WAITING_FOR_HOOK = "WaitingForBeforeDeleteHook"
+
+
+def _has_passed_delete_hooks(body: Json) -> bool:
+    """True unless Cluster API may still wait for BeforeClusterDelete hooks. Only a topology has such hooks."""
+    if not _mapping(body, "spec").get("topology"):
+        return True
+    if model.OK_TO_DELETE_ANNOTATION in (body["metadata"].get("annotations") or {}):
+        return True
+    status = _mapping(body, "status")
+    conditions = (*parse_conditions(status), *parse_conditions(_mapping(status, "v1beta2")))
+    deleting = next((condition for condition in conditions if condition.type == "Deleting"), None)
+    return deleting is not None and deleting.status == "True" and deleting.reason != _WAITING_FOR_HOOK
+
+
+def parse_cluster_pool(body: Json) -> model.ClusterPool:
+    metadata = body["metadata"]
+    return model.ClusterPool(
+        metadata["name"],
+        metadata.get("uid", ""),
+        metadata.get("deletionTimestamp") is not None,
+        model.FINALIZER in (metadata.get("finalizers") or ()),
     )
 
 
