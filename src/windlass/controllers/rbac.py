@@ -14,11 +14,18 @@ from windlass.kube.rbac import READ, PolicyRule, RbacProfile, RoleGrant, Service
 
 ACCOUNT = ServiceAccount("windlass-operator", "windlass-system")
 
+
+def _lease_grant(namespace: str, name: str) -> RoleGrant:
+    """Leader election, and events about the Lease: whether controllers are ready."""
+    events = PolicyRule("", ("events",), ("create",), "events about the Lease: whether controllers are ready")
+    return RoleGrant((*rbac.lease_grant(namespace, name).rules, events), namespace)
+
+
 OPERATOR = RbacProfile(
     "operator",
     f"`windlass operator --leader-elect-namespace={ACCOUNT.namespace}`. Each controller has a further file.",
     ACCOUNT,
-    (rbac.lease_grant(ACCOUNT.namespace, "windlass-operator"),),
+    (_lease_grant(ACCOUNT.namespace, "windlass-operator"),),
 )
 
 _MACHINE_DEPLOYMENTS = ("machinedeployments",)
@@ -55,6 +62,7 @@ EKS_ANYWHERE = (
                         "controlplane.cluster.x-k8s.io", ("kubeadmcontrolplanes",), READ, "control plane readiness"
                     ),
                     PolicyRule("etcdcluster.cluster.x-k8s.io", ("etcdadmclusters",), READ, "etcd readiness"),
+                    PolicyRule("", ("namespaces",), ("get",), "existence of the namespace"),
                 ),
                 model.NAMESPACE,
             ),
@@ -191,7 +199,16 @@ MACHINE_POOL = (
         f"`windlass operator --controllers=machine_pool --namespace={POOL_NAMESPACE}`: the same in one namespace, in"
         " place of machine-pool.yaml. No Secret of another namespace can be read. Put in the namespace that is meant.",
         ACCOUNT,
-        (RoleGrant(MACHINE_POOL_NAMESPACED_RULES, POOL_NAMESPACE), RoleGrant((_READ_DEFINITIONS,))),
+        (
+            RoleGrant(
+                (
+                    *MACHINE_POOL_NAMESPACED_RULES,
+                    PolicyRule("", ("namespaces",), ("get",), "existence of the namespace"),
+                ),
+                POOL_NAMESPACE,
+            ),
+            RoleGrant((_READ_DEFINITIONS,)),
+        ),
         is_option=True,
     ),
     RbacProfile(

@@ -161,15 +161,15 @@ class EksAnywhereController:
         self._context = context
         self._settings = settings
         self._api = context.api.with_field_manager(model.MANAGER)
-        self._loop = controller_runtime.ReconcileLoop(context, self.name)
+        self._loop = controller_runtime.ReconcileLoop(context, self.name, settings.namespace)
 
     def check_ready(self) -> str:
         return self._loop.check_ready()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        version = await controller_runtime.wait_served_version(
-            self._context.api, machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
+        version = await self._loop.wait_served_version(
+            machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
         )
         watched = EksAnywhereWatches(self._context, self._settings, self._loop.informers, version)
         applier = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)

@@ -70,8 +70,8 @@ class LatticeController:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        version = await controller_runtime.wait_served_version(
-            self._context.api, machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
+        version = await self._loop.wait_served_version(
+            machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
         )
         watched = LatticeWatches(self._context, self._loop.informers, version)
         applier = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)

@@ -161,9 +161,7 @@ class MachinePoolController:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        served = await controller_runtime.wait_served_version(
-            self._context.api, model.GROUP, api_types.CONTRACT_VERSIONS
-        )
+        served = await self._loop.wait_served_version(model.GROUP, api_types.CONTRACT_VERSIONS)
         version = served.removeprefix(f"{model.GROUP}/")
         watched = watches.MachinePoolWatches(self._context, self._settings, self._loop, version, self._dial)
         applier = MachinePoolApplier(self._context.api, version)
