@@ -186,6 +186,12 @@ MACHINE_POOL_WORKLOAD_RULES = (
 )
 """Permissions of the user of a workload cluster's kubeconfig."""
 
+_PROVIDER_ROLES = {
+    "matchLabels": {"cluster.x-k8s.io/aggregate-to-manager": "true"},
+    # Cluster API's own manager has the label, too; its role reads all Secrets.
+    "matchExpressions": [{"key": "cluster.x-k8s.io/provider", "operator": "NotIn", "values": ["cluster-api"]}],
+}
+
 MACHINE_POOL = (
     RbacProfile(
         "machine-pool",
@@ -209,6 +215,21 @@ MACHINE_POOL = (
             ),
             RoleGrant((_READ_DEFINITIONS,)),
         ),
+        is_option=True,
+    ),
+    RbacProfile(
+        "machine-pool-providers",
+        "The same: kinds of providers whose API group is another than Cluster API's own. By the contract of Cluster API"
+        " they grant the rights on their kinds in ClusterRoles with this label.",
+        ACCOUNT,
+        (RoleGrant((), aggregated=(_PROVIDER_ROLES,)),),
+        is_option=True,
+    ),
+    RbacProfile(
+        "machine-pool-providers-namespaced",
+        "The same for machine-pool-namespaced.yaml: what those ClusterRoles allow, in that namespace.",
+        ACCOUNT,
+        (RoleGrant((), POOL_NAMESPACE, (_PROVIDER_ROLES,)),),
         is_option=True,
     ),
     RbacProfile(

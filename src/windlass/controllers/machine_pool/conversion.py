@@ -12,9 +12,9 @@ Json = Mapping[str, Any]
 
 _DATA_SECRET_NAME_PATH = ("spec", "template", "spec", "bootstrap", "dataSecretName")
 
-_COPYING_MANAGERS = frozenset({"windlass", "manager", "capi-manager"})
-"""Field managers that copy secret names from bootstrap configs: this controller and Cluster API's, from which a pool
-may have been taken over."""
+_CLUSTER_API_MANAGERS = frozenset({"manager", "capi-manager"})
+"""Field managers of Cluster API's own controller, from which a pool may have been taken over. Other operators are called
+so as well: its entry also owns the finalizer that it adds first."""
 
 
 def parse_machine_pool(body: Json) -> model.MachinePool:
@@ -46,15 +46,23 @@ def parse_machine_pool(body: Json) -> model.MachinePool:
         tuple(spec.get("providerIDList") or ()),
         _parse_reference(bootstrap.get("configRef")),
         bootstrap.get("dataSecretName"),
-        any(
-            owner.manager in _COPYING_MANAGERS for owner in unstructured.find_field_owners(body, _DATA_SECRET_NAME_PATH)
-        ),
+        _is_secret_copied(body),
         _parse_reference(machine.get("infrastructureRef")),
         (spec if is_old else machine).get("minReadySeconds") or 0,
         _parse_node_deletion_timeout(machine, is_old=is_old),
         template_meta.get("labels") or {},
         template_meta.get("annotations") or {},
         _parse_v1beta1_status(status) if is_old else _parse_v1beta2_status(status),
+    )
+
+
+def _is_secret_copied(body: Json) -> bool:
+    """True if the secret name was copied from a bootstrap config: by this controller, or by Cluster API's own."""
+    finalizing = unstructured.find_field_owners(body, ("metadata", "finalizers", model.FINALIZER))
+    return any(
+        owner.operation == "Update"
+        and (owner.manager == "windlass" or (owner.manager in _CLUSTER_API_MANAGERS and owner in finalizing))
+        for owner in unstructured.find_field_owners(body, _DATA_SECRET_NAME_PATH)
     )
 
 
