@@ -122,7 +122,9 @@ def accept(container: Object) -> None:
 def rules(objects: list[Object]) -> dict[tuple[str, str], set[str]]:
     """Who may do what: rules as JSON, by account and namespace of the binding; without one, in the whole cluster."""
     roles = {
-        (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): body.get("rules") or [body["aggregationRule"]]
+        (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): (
+            body.get("rules") or [body["aggregationRule"]]
+        )
         for body in objects
         if body["kind"] in {"Role", "ClusterRole"}
     }

@@ -13,8 +13,9 @@ Json = Mapping[str, Any]
 _DATA_SECRET_NAME_PATH = ("spec", "template", "spec", "bootstrap", "dataSecretName")
 
 _CLUSTER_API_MANAGERS = frozenset({"manager", "capi-manager"})
-"""Field managers of Cluster API's own controller, from which a pool may have been taken over. Other operators are called
-so as well: its entry also owns the finalizer that it adds first."""
+"""Field managers of Cluster API's own controller, from which a pool may have been taken over.
+
+Other operators are called so as well: its entry also owns the finalizer that it adds first."""
 
 
 def parse_machine_pool(body: Json) -> model.MachinePool:
