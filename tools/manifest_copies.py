@@ -22,7 +22,7 @@ COPIES: Mapping[str, tuple[str, ...]] = {
     f"{_KUSTOMIZE}/base/autoscaler/made": ("rbac/autoscaler.yaml", "rbac/autoscaler-clusterapi.yaml"),
     f"{_KUSTOMIZE}/base/operator/made": ("rbac/operator.yaml",),
     f"{_KUSTOMIZE}/components/monitoring/made": ("monitoring/alerts.yaml", "monitoring/grafana/windlass.json"),
-    f"{_KUSTOMIZE}/components/machine-pool/made": ("rbac/machine-pool.yaml",),
+    f"{_KUSTOMIZE}/components/machine-pool/made": ("rbac/machine-pool.yaml", "rbac/machine-pool-providers.yaml"),
     f"{_KUSTOMIZE}/overlays/eks-anywhere/made": ("rbac/eks-anywhere.yaml",),
     f"{_KUSTOMIZE}/overlays/lattice/made": ("rbac/lattice*.yaml",),
     f"{_KUSTOMIZE}/overlays/openshift/made": (
@@ -32,7 +32,7 @@ COPIES: Mapping[str, tuple[str, ...]] = {
         "crds/autoscaling.openshift.io_*.yaml",
         "crds/autoscaling.x-k8s.io_provisioningrequests.yaml",
         "policies/*.yaml",
-        "webhooks/*.yaml",
+        "webhooks/autoscaling.openshift.io.yaml",
     ),
 }
 """Where copies are, and of what below deploy/. Nothing else is in these directories."""

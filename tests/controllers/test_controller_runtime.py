@@ -1,17 +1,21 @@
 """The frame that controllers stand in."""
 
 import asyncio
+import contextlib
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import AsyncIterator
 
 import prometheus_client
 import pytest
 
+from tests.controllers.machine_pool import management_cluster
 from windlass import clock, errors
 from windlass.apiserver import embedded_server, server
 from windlass.cli import main
 from windlass.controllers import controller_interface, controller_runtime, operator_process
+from windlass.controllers.controller_interface import Controller
 from windlass.controllers.controller_runtime import ControllerMetrics
 from windlass.kube import client, request_builders, resources
 from windlass.runtime import workqueue
@@ -242,3 +246,102 @@ def test_the_command_refuses_unknown_controllers(capsys: pytest.CaptureFixture[s
         main(["operator", "--controllers", "nothing"])
     assert ended.value.code == 2
     assert "nothing" in capsys.readouterr().err
+
+
+# Readiness
+
+DEFINITIONS = resources.Resource(
+    "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False, dict
+)
+CLUSTER_API_KINDS = ("Cluster", "Machine", "MachinePool", "MachineDeployment")
+OWN_KINDS = (
+    ("anywhere.eks.amazonaws.com", "Cluster", "v1alpha1"),
+    ("lattice.io", "LatticeCluster", "v1alpha1"),
+)
+
+
+@contextlib.asynccontextmanager
+async def _operating(time: clock.Clock, served: server.Server, name: str) -> AsyncIterator[Controller]:
+    """One of the operator's controllers, as the leader."""
+    site = make_site(time, served, controller_runtime.LeaseSettings("default"))
+    (made,) = operator_process.new_controllers(name, site, operator_process.OperatorSettings())
+    running = asyncio.ensure_future(operator_process.run([made], site))
+    try:
+        yield made
+        assert not running.done(), running.exception()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def _told(people: client.Client) -> list[tuple[str, str, str]]:
+    """Events about the Lease."""
+    found = (await people.list(resources.EVENTS.untyped(), request_builders.ListOptions("default"))).items
+    told = [
+        (item["type"], item["reason"], item["message"]) for item in found if item["involvedObject"]["kind"] == "Lease"
+    ]
+    return told
+
+
+@pytest.mark.parametrize("name", ["machine_pool", "eks_anywhere", "lattice"])
+def test_a_kind_that_is_not_served_is_told_of_until_it_is(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    time = clock.VirtualClock()
+
+    async def play() -> None:
+        served = server.Server(time)
+        people = make_site(time, served).api
+        async with _operating(time, served, name) as controller:
+            await time.sleep(20.0)
+            missing = "API group cluster.x-k8s.io: expected v1beta2 or v1beta1, the server serves none"
+            assert controller.check_ready() == missing
+            assert await _told(people) == [("Warning", "ControllerNotReady", f"{name}: {missing}")]
+            old = management_cluster.definition("cluster.x-k8s.io", "MachineSet", "v1alpha4")
+            await people.create(DEFINITIONS, old)
+            await time.sleep(20.0)
+            assert controller.check_ready().endswith("the server serves cluster.x-k8s.io/v1alpha4")
+            await people.create(DEFINITIONS, management_cluster.definition("cluster.x-k8s.io", "Cluster", "v1beta2"))
+            await time.sleep(40.0)
+            assert " not found" in controller.check_ready() or "404" in controller.check_ready()
+            for kind in CLUSTER_API_KINDS[1:]:
+                await people.create(DEFINITIONS, management_cluster.definition("cluster.x-k8s.io", kind, "v1beta2"))
+            for group, kind, version in OWN_KINDS:
+                await people.create(DEFINITIONS, management_cluster.definition(group, kind, version))
+            await people.create(resources.NAMESPACES, {"metadata": {"name": "eksa-system"}})
+            await time.sleep(120.0)
+            assert controller.check_ready() == ""
+            assert ("Normal", "ControllerReady", f"{name} is ready") in await _told(people)
+
+    time.run(play())
+    assert f"controller not ready: controller={name} reason=API group cluster.x-k8s.io: expected" in caplog.text
+
+
+def test_a_namespace_that_does_not_exist_is_told_of_until_it_does() -> None:
+    time = clock.VirtualClock()
+
+    async def play() -> None:
+        served = server.Server(time)
+        people = make_site(time, served).api
+        for kind in CLUSTER_API_KINDS:
+            await people.create(DEFINITIONS, management_cluster.definition("cluster.x-k8s.io", kind, "v1beta2"))
+        await people.create(DEFINITIONS, management_cluster.definition(*OWN_KINDS[0]))
+        async with _operating(time, served, "eks_anywhere") as controller:
+            await time.sleep(20.0)
+            assert controller.check_ready() == "namespace eksa-system does not exist"
+            assert [message for _, _, message in await _told(people)] == [f"eks_anywhere: {controller.check_ready()}"]
+            await people.create(resources.NAMESPACES, {"metadata": {"name": "eksa-system"}})
+            await time.sleep(120.0)
+            assert controller.check_ready() == ""
+
+    time.run(play())
+
+
+def test_what_stays_away_is_told_again_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    time = clock.VirtualClock()
+
+    async def play() -> None:
+        served = server.Server(time)
+        async with _operating(time, served, "lattice"):
+            await time.sleep(3600.0)
+            assert 10 <= caplog.text.count("controller not ready") <= 13
+
+    time.run(play())

@@ -122,7 +122,9 @@ def accept(container: Object) -> None:
 def rules(objects: list[Object]) -> dict[tuple[str, str], set[str]]:
     """Who may do what: rules as JSON, by account and namespace of the binding; without one, in the whole cluster."""
     roles = {
-        (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): body["rules"]
+        (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): (
+            body.get("rules") or [body["aggregationRule"]]
+        )
         for body in objects
         if body["kind"] in {"Role", "ClusterRole"}
     }
@@ -131,7 +133,8 @@ def rules(objects: list[Object]) -> dict[tuple[str, str], set[str]]:
         if body["kind"] in {"RoleBinding", "ClusterRoleBinding"}:
             where = body["metadata"].get("namespace", "")
             reference, (subject,) = body["roleRef"], body["subjects"]
-            granted = roles[reference["kind"], where, reference["name"]]
+            home = "" if reference["kind"] == "ClusterRole" else where
+            granted = roles[reference["kind"], home, reference["name"]]
             spelled = {json.dumps(rule, sort_keys=True) for rule in granted}
             found.setdefault((f"{subject['namespace']}/{subject['name']}", where), set()).update(spelled)
     return found

@@ -75,10 +75,10 @@ RIGHTS: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "pods elsewhere": (("autoscaler-clusterapi",),),
-    "MachinePools": (("autoscaler", "autoscaler-clusterapi"), ("operator", "machine-pool")),
+    "MachinePools": (("autoscaler", "autoscaler-clusterapi"), ("operator", "machine-pool", "machine-pool-providers")),
     "MachinePools of one namespace": (
         ("autoscaler", "autoscaler-clusterapi"),
-        ("operator", "machine-pool-namespaced"),
+        ("operator", "machine-pool-namespaced", "machine-pool-providers-namespaced"),
     ),
     "EKS Anywhere": (("autoscaler", "autoscaler-clusterapi"), ("operator", "eks-anywhere")),
     "Lattice": (("operator", "lattice", "lattice-deploy-autoscaler"),),

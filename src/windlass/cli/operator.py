@@ -49,11 +49,11 @@ def operator(
     """Run controllers until SIGTERM.
 
     Controllers are independent of each other; each reconciles one kind of object. machine_pool is Cluster API's
-    MachinePool controller: turn the manager's own off (--feature-gates=MachinePool=false) where it runs. eks_anywhere
-    and lattice manage the worker pools of EKS Anywhere's Clusters and of LatticeClusters, except the size of autoscaled
-    ones; what the products' own controllers make is adopted (docs/eks-anywhere.md, docs/lattice.md).
-    cluster_autoscaler and machine_autoscaler are OpenShift's cluster-autoscaler-operator, for MachineSets of Machine
-    API and of Cluster API.
+    MachinePool controller: turn the manager's own off where it runs, by the gate MachinePool of capi-controller-manager
+    alone, never by EXP_MACHINE_POOL (docs/machine-pool.md). eks_anywhere and lattice manage the worker pools of EKS
+    Anywhere's Clusters and of LatticeClusters, except the size of autoscaled ones; what the products' own controllers
+    make is adopted (docs/eks-anywhere.md, docs/lattice.md). cluster_autoscaler and machine_autoscaler are OpenShift's
+    cluster-autoscaler-operator, for MachineSets of Machine API and of Cluster API.
 
     Exit code: 0 after SIGTERM, 1 if it failed or lost its lease, 2 if the arguments cannot be used.
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import prometheus_client
 
 from windlass import clock
-from windlass.controllers.controller_interface import Event
+from windlass.controllers.controller_interface import Controller, Event
 from windlass.kube import (
     client,
     discovery,
@@ -30,7 +30,7 @@ from windlass.kube import (
     transport,
     unstructured,
 )
-from windlass.kube.resources import Resource, Unstructured
+from windlass.kube.resources import EVENTS, LEASES, NAMESPACES, Resource, Unstructured
 from windlass.runtime import http_server, leader_election, workqueue
 
 _BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -102,6 +102,8 @@ class ControllerContext:
     """Leader election of the process; None if it runs as a single replica."""
     event_window_s: float = events.WINDOW_S
     """Window in which repeated equal events are written once."""
+    lease: LeaseSettings | None = None
+    """The Lease that the process competes for."""
 
     def fence(self, server: transport.Transport) -> transport.Transport:
         """A transport that rejects writes while this process is not the leader. `api` uses such a transport."""
@@ -128,7 +130,7 @@ def new_controller_context(
         candidate, identity = client.Client(server, time, settings), leader_election.make_identity()
         election = leader_election.LeaderElector(candidate, lease.namespace, lease.name, identity, lease.settings)
     api = client.Client(leader_election.fence_writes(server, election), time, settings)
-    return ControllerContext(api, measures, namespace, workers, election, event_window_s)
+    return ControllerContext(api, measures, namespace, workers, election, event_window_s, lease)
 
 
 T = TypeVar("T")
@@ -253,6 +255,10 @@ class _EnqueueHandler(Generic[T]):
             self._queue.add(key)
 
 
+_DISCOVERY_RETRY_S = 5.0
+
+_NAMESPACE_CHECK_S = 60.0
+
 CONFLICT_REQUEUE_S = 5.0
 """Requeue after a conflict. The watch enqueues the key anyway; this covers an update that the watch does not
 deliver."""
@@ -264,18 +270,56 @@ _BACKOFF = workqueue.WorkQueueSettings(first_s=0.25, limit_s=300.0)
 class ReconcileLoop:
     """Work queue, informers and metrics of one controller."""
 
-    def __init__(self, context: ControllerContext, name: str) -> None:
+    def __init__(self, context: ControllerContext, name: str, namespace: str | None = None) -> None:
         self._context = context
         self._name = name
+        self._namespace = context.namespace if namespace is None else namespace
+        self._unserved = ""
+        """What the server has to serve before the controller starts; empty if it does, or if the controller does not
+        run."""
+        self._missing_namespace = ""
         self.queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(context.api.clock, _BACKOFF)
         self.informers = InformerSet(self.queue)
         context.metrics.track_queue(name, self.queue)
 
     def check_ready(self) -> str:
-        return self.informers.sync_error
+        """Why the controller cannot do its work: an unserved kind or version, a missing namespace, a failing watch."""
+        return "; ".join(filter(None, (self._unserved, self._missing_namespace, self.informers.sync_error)))
+
+    async def wait_served_version(self, group: str, versions: Sequence[str]) -> str:
+        """The first of `versions` that the server serves, as apiVersion. Waits until it serves one of them."""
+        expected = f"API group {group}: expected {' or '.join(versions)}"
+        api = self._context.api
+        try:
+            while True:
+                try:
+                    served = await discovery.list_versions(api, group)
+                    self._unserved = f"{expected}, the server serves {', '.join(sorted(served)) or 'none'}"
+                except errors.KubeError as error:
+                    served, self._unserved = [], f"{expected}, discovery failed: {error}"
+                for version in versions:
+                    if f"{group}/{version}" in served:
+                        return f"{group}/{version}"
+                await api.clock.sleep(_DISCOVERY_RETRY_S)
+        finally:
+            self._unserved = ""
+
+    async def _watch_namespace(self) -> None:
+        """Notice that the namespace which the controller looks at does not exist."""
+        while True:
+            try:
+                await self._context.api.get(NAMESPACES, self._namespace)
+                self._missing_namespace = ""
+            except errors.NotFound:
+                self._missing_namespace = f"namespace {self._namespace} does not exist"
+            except errors.KubeError:
+                self._missing_namespace = ""  # whether it exists is unknown: it may not be read
+            await self._context.api.clock.sleep(_NAMESPACE_CHECK_S)
 
     async def run(self, reconcile: Callable[[str], Coroutine[Any, Any, float | None]]) -> None:
         """Run informers and reconcile queued keys, until cancelled."""
+        if self._namespace:
+            self.informers.spawn(self._watch_namespace())
 
         async def measured(key: str) -> float | None:
             with self._context.metrics.observe_reconcile(self._name):
@@ -348,23 +392,66 @@ async def execute_steps(
     return StepsResult(tuple(failures), conflict)
 
 
-_DISCOVERY_RETRY_S = 5.0
-
 _log = logging.getLogger(__name__)
 
+_COMPONENT = "windlass-operator"
 
-async def wait_served_version(api: client.Client, group: str, versions: Sequence[str]) -> str:
-    """The first of `versions` that the server serves, as apiVersion. Waits until it serves one of them."""
-    while True:
+_READINESS_LOOK_S = 5.0
+
+_REPEATED_S = 300.0
+"""Period after which a controller that still is not ready is reported again."""
+
+
+class ReadinessReporter:
+    """Reports whether a running controller is ready: in the log, and as an event about the operator's Lease.
+
+    A controller whose kinds are not served has no object that could carry a condition. A reason that is gone at the
+    next look, such as a list that still runs, is not reported.
+    """
+
+    def __init__(self, context: ControllerContext, controller: Controller) -> None:
+        self._context = context
+        self._controller = controller
+        self._was_ready: bool | None = None
+        """What was reported last; None before the first report."""
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        looks, time = 0, self._context.api.clock
+        repeated = round(_REPEATED_S / _READINESS_LOOK_S)
+        while True:
+            await time.sleep(_READINESS_LOOK_S)
+            reason = self._controller.check_ready()
+            looks = looks + 1 if reason else 0
+            if reason and looks % repeated == 2:
+                await self._report_failure(reason)
+            elif not reason and not self._was_ready:
+                await self._report_ready()
+
+    async def _report_failure(self, reason: str) -> None:
+        self._was_ready = False
+        _log.warning("controller not ready: controller=%s reason=%s", self._controller.name, reason)
+        await self._write_event(Event(events.WARNING, "ControllerNotReady", f"{self._controller.name}: {reason}"))
+
+    async def _report_ready(self) -> None:
+        self._was_ready = True
+        _log.info("controller ready: controller=%s", self._controller.name)
+        await self._write_event(Event(events.NORMAL, "ControllerReady", f"{self._controller.name} is ready"))
+
+    async def _write_event(self, event: Event) -> None:
+        lease, api = self._context.lease, self._context.api
+        if lease is None:
+            return
+        about = events.InvolvedObject(LEASES.api_version, LEASES.kind, lease.name, lease.namespace)
+        occurrence = events.EventOccurrence(about, event.type, event.reason, event.message)
+        time = api.clock
+        write = events.EventCorrelator().correlate(occurrence, time.now_s(), time.monotonic_s())
+        if write is None:
+            return
         try:
-            served = await discovery.list_versions(api, group)
+            await api.create(EVENTS.untyped(), write.body(_COMPONENT), lease.namespace)
         except errors.KubeError as error:
-            _log.warning("failed to discover API versions: group=%s error=%s", group, error)
-            served = []
-        for version in versions:
-            if f"{group}/{version}" in served:
-                return f"{group}/{version}"
-        await api.clock.sleep(_DISCOVERY_RETRY_S)
+            _log.warning("failed to write event: reason=%s object=%s error=%s", event.reason, lease.name, error)
 
 
 _LOG_LEVELS = {events.WARNING: logging.WARNING, events.NORMAL: logging.INFO}

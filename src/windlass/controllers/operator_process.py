@@ -204,12 +204,15 @@ async def run(
                 serve_webhooks(webhooks.address, webhooks.directory, webhooks.hooks, context.api.clock)
             )
         if context.election is None:
-            await _run_controllers(controllers)
+            await _run_controllers(controllers, context)
         else:
-            await context.election.run(lambda: _run_controllers(controllers))
+            await context.election.run(lambda: _run_controllers(controllers, context))
 
 
-async def _run_controllers(controllers: Sequence[controller_interface.Controller]) -> None:
+async def _run_controllers(
+    controllers: Sequence[controller_interface.Controller], context: controller_runtime.ControllerContext
+) -> None:
     async with asyncio.TaskGroup() as group:
         for controller in controllers:
             group.create_task(controller.run(), name=controller.name)
+            group.create_task(controller_runtime.ReadinessReporter(context, controller).run())

@@ -14,11 +14,18 @@ from windlass.kube.rbac import READ, PolicyRule, RbacProfile, RoleGrant, Service
 
 ACCOUNT = ServiceAccount("windlass-operator", "windlass-system")
 
+
+def _lease_grant(namespace: str, name: str) -> RoleGrant:
+    """Leader election, and events about the Lease: whether controllers are ready."""
+    events = PolicyRule("", ("events",), ("create",), "events about the Lease: whether controllers are ready")
+    return RoleGrant((*rbac.lease_grant(namespace, name).rules, events), namespace)
+
+
 OPERATOR = RbacProfile(
     "operator",
     f"`windlass operator --leader-elect-namespace={ACCOUNT.namespace}`. Each controller has a further file.",
     ACCOUNT,
-    (rbac.lease_grant(ACCOUNT.namespace, "windlass-operator"),),
+    (_lease_grant(ACCOUNT.namespace, "windlass-operator"),),
 )
 
 _MACHINE_DEPLOYMENTS = ("machinedeployments",)
@@ -55,6 +62,7 @@ EKS_ANYWHERE = (
                         "controlplane.cluster.x-k8s.io", ("kubeadmcontrolplanes",), READ, "control plane readiness"
                     ),
                     PolicyRule("etcdcluster.cluster.x-k8s.io", ("etcdadmclusters",), READ, "etcd readiness"),
+                    PolicyRule("", ("namespaces",), ("get",), "existence of the namespace"),
                 ),
                 model.NAMESPACE,
             ),
@@ -145,8 +153,18 @@ MACHINE_POOL_NAMESPACED_RULES = (
     ),
     PolicyRule(_MACHINE_POOL_GROUP, ("machinepools/status",), ("patch",), "status"),
     rbac.block_owner_deletion_rule(_MACHINE_POOL_GROUP, "machinepools"),
-    rbac.set_owner_rule(_MACHINE_POOL_GROUP, "machinepools"),
-    PolicyRule(_MACHINE_POOL_GROUP, ("clusters",), READ, "Clusters: paused, control plane initialized"),
+    PolicyRule(
+        _MACHINE_POOL_GROUP,
+        ("machinepools",),
+        ("delete",),
+        "pools of a Cluster that is deleted; owner references (OwnerReferencesPermissionEnforcement)",
+    ),
+    PolicyRule(
+        _MACHINE_POOL_GROUP,
+        ("clusters",),
+        (*READ, "patch"),
+        "Clusters: paused, being deleted; the finalizer that keeps them until their pools are gone",
+    ),
     PolicyRule(
         _MACHINE_POOL_GROUP,
         ("machines",),
@@ -171,6 +189,12 @@ MACHINE_POOL_WORKLOAD_RULES = (
 )
 """Permissions of the user of a workload cluster's kubeconfig."""
 
+_PROVIDER_ROLES = {
+    "matchLabels": {"cluster.x-k8s.io/aggregate-to-manager": "true"},
+    # Cluster API's own manager has the label, too; its role reads all Secrets.
+    "matchExpressions": [{"key": "cluster.x-k8s.io/provider", "operator": "NotIn", "values": ["cluster-api"]}],
+}
+
 MACHINE_POOL = (
     RbacProfile(
         "machine-pool",
@@ -184,7 +208,31 @@ MACHINE_POOL = (
         f"`windlass operator --controllers=machine_pool --namespace={POOL_NAMESPACE}`: the same in one namespace, in"
         " place of machine-pool.yaml. No Secret of another namespace can be read. Put in the namespace that is meant.",
         ACCOUNT,
-        (RoleGrant(MACHINE_POOL_NAMESPACED_RULES, POOL_NAMESPACE), RoleGrant((_READ_DEFINITIONS,))),
+        (
+            RoleGrant(
+                (
+                    *MACHINE_POOL_NAMESPACED_RULES,
+                    PolicyRule("", ("namespaces",), ("get",), "existence of the namespace"),
+                ),
+                POOL_NAMESPACE,
+            ),
+            RoleGrant((_READ_DEFINITIONS,)),
+        ),
+        is_option=True,
+    ),
+    RbacProfile(
+        "machine-pool-providers",
+        "The same: kinds of providers whose API group is another than Cluster API's own. By the contract of Cluster API"
+        " they grant the rights on their kinds in ClusterRoles with this label.",
+        ACCOUNT,
+        (RoleGrant((), aggregated=(_PROVIDER_ROLES,)),),
+        is_option=True,
+    ),
+    RbacProfile(
+        "machine-pool-providers-namespaced",
+        "The same for machine-pool-namespaced.yaml: what those ClusterRoles allow, in that namespace.",
+        ACCOUNT,
+        (RoleGrant((), POOL_NAMESPACE, (_PROVIDER_ROLES,)),),
         is_option=True,
     ),
     RbacProfile(

@@ -35,6 +35,8 @@ class RoleGrant:
 
     rules: tuple[PolicyRule, ...]
     namespace: str = ""
+    aggregated: tuple[Json, ...] = ()
+    """Label selectors of ClusterRoles, whose rules it has in place of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +91,24 @@ def block_owner_deletion_rule(group: str, owners: str) -> PolicyRule:
     return PolicyRule(group, (f"{owners}/finalizers",), ("update",), reason, is_for_admission=True)
 
 
-def set_owner_rule(group: str, owned: str) -> PolicyRule:
-    """Permission to set owner references of existing objects, which implies their deletion.
-
-    Checked by the same admission plugin.
-    """
-    reason = "owner references (OwnerReferencesPermissionEnforcement)"
-    return PolicyRule(group, (owned,), ("delete",), reason, is_for_admission=True)
-
-
 def to_manifests(rights: RbacProfile) -> list[Json]:
     """The manifests, ordered by dependency."""
     made: list[Json] = []
     if rights.account is not None and not rights.is_option:
         named = {"name": rights.account.name, "namespace": rights.account.namespace}
         made.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named})
-    made += [
-        {**_head("Role" if grant.namespace else "ClusterRole", rights, grant), "rules": to_policy_rules(grant.rules)}
-        for grant in rights.grants
-    ]
+    made += [_role(rights, grant) for grant in rights.grants]
     if rights.account is not None:
         made += [_bind(rights, grant, rights.account) for grant in rights.grants]
     return made
+
+
+def _role(rights: RbacProfile, grant: RoleGrant) -> Json:
+    if grant.aggregated:
+        rule = {"clusterRoleSelectors": [dict(selector) for selector in grant.aggregated]}
+        return {**_head("ClusterRole", rights, RoleGrant(())), "aggregationRule": rule}
+    kind = "Role" if grant.namespace else "ClusterRole"
+    return {**_head(kind, rights, grant), "rules": to_policy_rules(grant.rules)}
 
 
 def to_policy_rules(rules: Iterable[PolicyRule]) -> list[Json]:
@@ -126,7 +124,7 @@ def _to_policy_rule(rule: PolicyRule) -> Json:
 def _bind(rights: RbacProfile, grant: RoleGrant, account: ServiceAccount) -> Json:
     kind = "Role" if grant.namespace else "ClusterRole"
     subject = {"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}
-    reference = {"apiGroup": GROUP, "kind": kind, "name": rights.role_name}
+    reference = {"apiGroup": GROUP, "kind": "ClusterRole" if grant.aggregated else kind, "name": rights.role_name}
     return {**_head(f"{kind}Binding", rights, grant), "roleRef": reference, "subjects": [subject]}
 
 

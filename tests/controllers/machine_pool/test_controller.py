@@ -361,9 +361,82 @@ async def test_deletion_without_a_timeout_waits_for_as_long_as_it_takes(scene: W
 async def test_a_pool_whose_cluster_is_gone_can_still_be_deleted(scene: World, stage: Stage) -> None:
     async with running_pool(scene, stage):
         await scene.delete("Cluster", "work")
+        await _forget_finalizers(scene)
         await scene.delete("MachinePool", "p")
         await scene.settle(30.0)
+        assert await scene.get("Cluster", "work") is None
         assert await scene.get("MachinePool", "p") is None
+
+
+async def _forget_finalizers(scene: World) -> None:
+    """As an administrator who lets a Cluster go at once."""
+    version = f"cluster.x-k8s.io/{scene.version}"
+    metadata = {"name": "work", "namespace": "default", "finalizers": None}
+    await scene.apply({"apiVersion": version, "kind": "Cluster", "metadata": metadata})
+
+
+# Deletion of the Cluster
+
+
+async def _hold_infrastructure(scene: World, finalizers: list[str] | None) -> None:
+    """A provider that takes its time."""
+    metadata = {"name": "p", "namespace": "default", "finalizers": finalizers}
+    api_version = f"{management_cluster.INFRASTRUCTURE}/v1beta1"
+    await scene.apply({"apiVersion": api_version, "kind": "NewPool", "metadata": metadata})
+
+
+@in_virtual_time
+async def test_a_deleted_cluster_takes_its_pools_along_and_stays_until_they_are_gone(
+    scene: World, stage: Stage
+) -> None:
+    async with running_pool(scene, stage):
+        scene.add_cluster("other")
+        await stage.add_cluster("other")
+        await stage.add_infrastructure("q", [])
+        await stage.add_pool("q", 0, cluster="other")
+        await scene.settle()
+        await _hold_infrastructure(scene, ["test/instances"])
+        await scene.delete("Cluster", "work")
+        await scene.settle(5.0)
+        assert (await scene.pool("p"))["status"]["phase"] == "Deleting"
+        assert await scene.get("Cluster", "work") is not None
+        await _hold_infrastructure(scene, None)
+        await scene.settle()
+        assert [await scene.get(kind, "p") for kind in ("MachinePool", "NewPool")] == [None, None]
+        assert await scene.get("Node", "p-0") is None
+        assert await scene.get("Cluster", "work") is None
+        assert "DeletedWithCluster" in [event["reason"] for event in await scene.events("p")]
+        assert "deletionTimestamp" not in (await scene.pool("q"))["metadata"]
+
+
+@in_virtual_time
+async def test_a_cluster_without_pools_is_let_go(scene: World, stage: Stage) -> None:
+    async with running_pool(scene, stage):
+        held = await scene.get("Cluster", "work")
+        assert held is not None
+        assert held["metadata"]["finalizers"] == ["windlass.dev/machine-pools"]
+        await scene.delete("MachinePool", "p")
+        await scene.settle()
+        let_go = await scene.get("Cluster", "work")
+        assert let_go is not None
+        assert not let_go["metadata"].get("finalizers")
+        await scene.delete("Cluster", "work")
+        assert await scene.get("Cluster", "work") is None
+
+
+@in_virtual_time
+async def test_the_pools_of_a_paused_cluster_stay_until_it_goes_on(scene: World, stage: Stage) -> None:
+    async with running_pool(scene, stage):
+        cluster = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster"}
+        cluster["metadata"] = {"name": "work", "namespace": "default"}  # type: ignore[assignment]
+        await scene.apply({**cluster, "spec": {"paused": True}})
+        await scene.delete("Cluster", "work")
+        await scene.settle(600.0)
+        assert "deletionTimestamp" not in (await scene.pool("p"))["metadata"]
+        await scene.apply({**cluster, "spec": {"paused": False}})
+        await scene.settle()
+        assert await scene.get("MachinePool", "p") is None
+        assert await scene.get("Cluster", "work") is None
 
 
 # Workload clusters

@@ -108,12 +108,26 @@ def test_what_v1beta1_spells_otherwise_is_read_as_well() -> None:
     assert (pool.min_ready_s, pool.node_deletion_timeout_s) == (7, 90.0)
 
 
-@pytest.mark.parametrize("manager", ["windlass", "manager", "kubectl"])
-def test_managed_fields_say_who_set_the_name_of_the_secret(manager: str) -> None:
+@pytest.mark.parametrize(
+    ("manager", "operation", "finalizes", "copied"),
+    [
+        ("windlass", "Update", False, True),
+        ("manager", "Update", True, True),
+        ("capi-manager", "Update", True, True),
+        ("manager", "Update", False, False),  # any operator made with kubebuilder
+        ("manager", "Apply", True, False),
+        ("kubectl", "Update", True, False),
+    ],
+)
+def test_managed_fields_say_who_set_the_name_of_the_secret(
+    manager: str, operation: str, finalizes: bool, copied: bool
+) -> None:
     fields: dict[str, Any] = {"f:spec": {"f:template": {"f:spec": {"f:bootstrap": {"f:dataSecretName": {}}}}}}
+    if finalizes:
+        fields["f:metadata"] = {"f:finalizers": {f'v:"{model.FINALIZER}"': {}}}
     body = whole({}, model.V1BETA2)
-    body["metadata"]["managedFields"] = [{"manager": manager, "operation": "Update", "fieldsV1": fields}]
-    assert conversion.parse_machine_pool(body).is_secret_copied is (manager != "kubectl")
+    body["metadata"]["managedFields"] = [{"manager": manager, "operation": operation, "fieldsV1": fields}]
+    assert conversion.parse_machine_pool(body).is_secret_copied is copied
 
 
 def test_a_pool_without_a_cluster_name_cannot_be_read() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.controllers.machine_pool.builders import CLUSTER, CONFIG, INFRA, NOW_S, Json, external, pool, refs
 from windlass.controllers.machine_pool import conditions, conversion, model, owned_objects, reconcile
 from windlass.controllers.machine_pool.model import MachinePoolSettings
-from windlass.controllers.machine_pool.reconcile import reconcile_machine_pool
+from windlass.controllers.machine_pool.reconcile import reconcile_cluster, reconcile_machine_pool
 
 READY = {"ready": True}
 
@@ -713,3 +713,56 @@ def test_a_definition_that_is_gone_holds_no_pool_but_one_without_a_label_does() 
     assert reconcile.reconcile_deletion(observed, NOW_S).is_done
     unlabelled = dataclasses.replace(observed, infrastructure=model.MissingObject(INFRA, "newpools.x", unlabelled=True))
     assert not reconcile.reconcile_deletion(unlabelled, NOW_S).is_done
+
+
+# Clusters
+
+HELD = ("cluster.cluster.x-k8s.io", model.CLUSTER_FINALIZER)
+POOL = model.ClusterPool("pool", "uid", has_finalizer=True)
+
+
+def body_of_cluster(conditions_: Json | None = None, **metadata: Any) -> Json:
+    status = {"conditions": [conditions_] if conditions_ else []}
+    return {"metadata": {"name": "c", **metadata}, "spec": {"topology": {"classRef": {}}}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "pools", "finalizers", "deleted"),
+    [
+        ({}, [POOL], HELD, []),
+        ({"finalizers": HELD}, [POOL], None, []),
+        ({"finalizers": HELD}, [], HELD[:1], []),
+        ({}, [], None, []),
+        ({"is_paused": True}, [POOL], None, []),
+        ({"is_paused": True, "finalizers": HELD}, [], None, []),
+        ({"is_deleting": True, "finalizers": HELD}, [POOL], None, ["pool"]),
+        ({"is_deleting": True}, [POOL], None, ["pool"]),  # a finalizer cannot be added any more
+        ({"is_deleting": True, "is_paused": True}, [POOL], None, []),
+        ({"is_deleting": True, "may_delete_workers": False}, [POOL], None, []),
+        ({"is_deleting": True}, [dataclasses.replace(POOL, has_finalizer=False)], None, []),
+        ({"is_deleting": True, "finalizers": HELD}, [dataclasses.replace(POOL, is_deleting=True)], None, []),
+        ({"is_deleting": True, "finalizers": HELD}, [], HELD[:1], []),
+    ],
+)
+def test_a_cluster_is_held_while_it_has_pools_and_takes_them_along(
+    cluster: Json, pools: list[model.ClusterPool], finalizers: tuple[str, ...] | None, deleted: list[str]
+) -> None:
+    found = model.Cluster(**{"name": "c", "uid": "uid", "finalizers": HELD[:1], **cluster})
+    made = reconcile_cluster(found, pools)
+    assert made.finalizers == finalizers
+    assert [entry.name for entry in made.deleted_pools] == deleted
+
+
+@pytest.mark.parametrize(
+    ("body", "may"),
+    [
+        (body_of_cluster(), False),
+        (body_of_cluster({"type": "Deleting", "status": "True", "reason": "WaitingForBeforeDeleteHook"}), False),
+        (body_of_cluster({"type": "Deleting", "status": "False", "reason": "NotDeleting"}), False),
+        (body_of_cluster({"type": "Deleting", "status": "True", "reason": "WaitingForWorkersDeletion"}), True),
+        (body_of_cluster(annotations={model.OK_TO_DELETE_ANNOTATION: ""}), True),
+        ({"metadata": {"name": "c"}, "spec": {}}, True),
+    ],
+)
+def test_pools_of_a_topology_stay_until_its_hooks_have_passed(body: Json, may: bool) -> None:
+    assert conversion.parse_cluster(body).may_delete_workers == may

@@ -51,7 +51,7 @@ class Asked:
             and self._needs(right.verb)
             and self.group == right.group
             and right.resource in ("*", self.resource)
-            and right.namespace in ("", self.namespace)
+            and right.namespace in ("", self.namespace, self.name if self.resource == "namespaces" else "")
             and right.name in ("", self.name)
         )
 

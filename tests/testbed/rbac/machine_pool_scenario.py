@@ -80,15 +80,15 @@ def _add(bed: Bed, group: str, kind: str, spec: Object, status: Object) -> None:
 
 
 def end_outside(bed: Bed) -> None:
-    """It runs, is told twice of the same trouble, and goes, with all that was made for it."""
+    """It runs, is told twice of the same trouble, and goes with its Cluster, and with all that was made for it."""
     path = f"{_POOLS}/outside"
     api.wait_for("the pool runs", lambda: _status(bed, path).get("phase"), lambda phase: phase == "Running")
     for ids in (["test:///outside", ""], ["test:///outside"], ["test:///outside", ""]):
         bed.api.merge(_INFRASTRUCTURE, {"spec": {"providerIDList": ids}})
         wanted = len(ids) == 2
         api.wait_for("trouble is told", lambda: _has_trouble(bed, path), lambda now, wanted=wanted: now == wanted)  # type: ignore[misc]
-    bed.api.delete(path)
-    api.wait_for("the pool is gone", lambda: bed.api.find(path) is None)
+    bed.api.delete("/apis/cluster.x-k8s.io/v1beta2/namespaces/default/clusters/second")
+    api.wait_for("the pool goes with its Cluster", lambda: bed.api.find(path) is None)
     api.wait_for("its node is gone", lambda: bed.api.find("/api/v1/nodes/outside") is None)
 
 

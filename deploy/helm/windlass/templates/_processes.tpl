@@ -21,7 +21,8 @@ process has in common is made from this list.
   lease: windlass-operator
   controllers: {{ toJson $general }}
   rights: [operator
-    {{- if has "machine_pool" $general }}, machine-pool{{ if $values.operator.namespace }}-namespaced{{ end }}{{ end }}
+    {{- if has "machine_pool" $general }}
+    {{- $scope := empty $values.operator.namespace | ternary "" "-namespaced" }}, machine-pool{{ $scope }}, machine-pool-providers{{ $scope }}{{ end }}
     {{- if has "eks_anywhere" $general }}, eks-anywhere{{ end }}
     {{- if has "lattice" $general }}, lattice{{ if $values.lattice.deployAutoscaler }}, lattice-deploy-autoscaler{{ end }}{{ end }}]
   flags:

@@ -186,7 +186,7 @@ class EksAnywhereController:
         self._settings = settings
         self._api = context.api.with_field_manager(model.MANAGER)
         self._adoption_api = context.api.with_field_manager(model.ADOPTION_MANAGER)
-        self._loop = controller_runtime.ReconcileLoop(context, self.name)
+        self._loop = controller_runtime.ReconcileLoop(context, self.name, settings.namespace)
         self._served = controller_runtime.ServedApis(
             context.api.clock,
             f"clusters of {model.API_VERSION}, {machine_deployments.CLUSTER_API_GROUP}",
@@ -208,7 +208,7 @@ class EksAnywhereController:
         return await machine_deployment_applier.find_cluster_api_version(api)
 
     async def _run(self, version: str) -> None:
-        self._loop = controller_runtime.ReconcileLoop(self._context, self.name)
+        self._loop = controller_runtime.ReconcileLoop(self._context, self.name, self._settings.namespace)
         watched = EksAnywhereWatches(self._context, self._settings, self._loop.informers, version)
         applier = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
         await self._loop.run(lambda key: self._reconcile(key, watched, applier))

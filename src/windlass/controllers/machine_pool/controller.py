@@ -14,7 +14,7 @@ import prometheus_client
 from windlass.controllers import controller_interface, controller_runtime
 from windlass.controllers.machine_pool import api_types, cluster_cache, conversion, model, watches
 from windlass.controllers.machine_pool.model import MachinePoolPlan, MachinePoolSettings
-from windlass.controllers.machine_pool.reconcile import reconcile_machine_pool
+from windlass.controllers.machine_pool.reconcile import reconcile_cluster, reconcile_machine_pool
 from windlass.kube import client, errors, events, request_builders
 from windlass.kube.resources import NODES, Resource
 
@@ -66,6 +66,27 @@ class MachinePoolApplier:
         failures = tuple(str(error) for _, error in (*done.failures, *written.failures))
         is_written = not (written.failures or written.is_conflict)
         return ApplyResult(failures, done.is_conflict or written.is_conflict, is_written)
+
+    @property
+    def api_version(self) -> str:
+        return f"{model.GROUP}/{self._version}"
+
+    async def apply_to_cluster(self, plan: model.ClusterPlan, cluster: model.Cluster, namespace: str) -> ApplyResult:
+        """Hold or release a Cluster, and delete its pools."""
+
+        async def execute(step: model.ClusterPool | tuple[str, ...]) -> None:
+            with contextlib.suppress(errors.NotFound):
+                if isinstance(step, model.ClusterPool):
+                    how = request_builders.DeleteOptions(uid=step.uid)
+                    await self._api.delete(api_types.machine_pool_resource(self._version), step.name, namespace, how)
+                else:
+                    metadata = {"finalizers": list(step) or None, "resourceVersion": cluster.resource_version}
+                    clusters = api_types.cluster_resource(self._version)
+                    await self._api.merge_patch(clusters, cluster.name, {"metadata": metadata}, namespace)
+
+        steps = (*plan.deleted_pools, *(() if plan.finalizers is None else (plan.finalizers,)))
+        done = await controller_runtime.execute_steps(steps, execute, (errors.Conflict,))
+        return ApplyResult(tuple(str(error) for _, error in done.failures), done.is_conflict)
 
     async def _write(self, before: model.MachinePool, after: model.MachinePool) -> None:
         main, status = conversion.merge_patches(before, after)
@@ -140,9 +161,7 @@ class MachinePoolController:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        served = await controller_runtime.wait_served_version(
-            self._context.api, model.GROUP, api_types.CONTRACT_VERSIONS
-        )
+        served = await self._loop.wait_served_version(model.GROUP, api_types.CONTRACT_VERSIONS)
         version = served.removeprefix(f"{model.GROUP}/")
         watched = watches.MachinePoolWatches(self._context, self._settings, self._loop, version, self._dial)
         applier = MachinePoolApplier(self._context.api, version)
@@ -154,6 +173,8 @@ class MachinePoolController:
     async def _reconcile(
         self, key: str, watched: watches.MachinePoolWatches, applier: MachinePoolApplier, recorder: events.EventRecorder
     ) -> float | None:
+        if key.startswith(watches.CLUSTER_KEY):
+            return await self._reconcile_cluster(key.removeprefix(watches.CLUSTER_KEY), watched, applier, recorder)
         body = watched.pools.get(key)
         if body is None:
             self._metrics.delete_pool(key)
@@ -172,6 +193,26 @@ class MachinePoolController:
         outcome = await applier.apply(plan, before, watched.workload_client(before))
         self._metrics.set_pool(plan.pool)
         return self._finish_reconcile(key, before, plan, outcome, recorder)
+
+    async def _reconcile_cluster(
+        self, key: str, watched: watches.MachinePoolWatches, applier: MachinePoolApplier, recorder: events.EventRecorder
+    ) -> float | None:
+        cluster = watched.cluster(key)
+        if cluster is None:
+            return None
+        namespace = key.partition("/")[0]
+        plan = reconcile_cluster(cluster, watched.cluster_pools(key))
+        outcome = await applier.apply_to_cluster(plan, cluster, namespace)
+        for pool in () if outcome.failures else plan.deleted_pools:
+            about = events.InvolvedObject(applier.api_version, "MachinePool", pool.name, namespace, pool.uid)
+            message = f"its Cluster {cluster.name} is being deleted"
+            event = controller_interface.Event(events.NORMAL, "DeletedWithCluster", message)
+            controller_runtime.record_event(recorder, about, event)
+        if outcome.is_conflict:
+            return controller_runtime.CONFLICT_REQUEUE_S
+        if outcome.failures:
+            raise controller_interface.RequeueError("; ".join(outcome.failures))
+        return None
 
     def _finish_reconcile(
         self,

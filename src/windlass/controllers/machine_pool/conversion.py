@@ -12,9 +12,10 @@ Json = Mapping[str, Any]
 
 _DATA_SECRET_NAME_PATH = ("spec", "template", "spec", "bootstrap", "dataSecretName")
 
-_COPYING_MANAGERS = frozenset({"windlass", "manager", "capi-manager"})
-"""Field managers that copy secret names from bootstrap configs: this controller and Cluster API's, from which a pool
-may have been taken over."""
+_CLUSTER_API_MANAGERS = frozenset({"manager", "capi-manager"})
+"""Field managers of Cluster API's own controller, from which a pool may have been taken over.
+
+Other operators are called so as well: its entry also owns the finalizer that it adds first."""
 
 
 def parse_machine_pool(body: Json) -> model.MachinePool:
@@ -46,15 +47,23 @@ def parse_machine_pool(body: Json) -> model.MachinePool:
         tuple(spec.get("providerIDList") or ()),
         _parse_reference(bootstrap.get("configRef")),
         bootstrap.get("dataSecretName"),
-        any(
-            owner.manager in _COPYING_MANAGERS for owner in unstructured.find_field_owners(body, _DATA_SECRET_NAME_PATH)
-        ),
+        _is_secret_copied(body),
         _parse_reference(machine.get("infrastructureRef")),
         (spec if is_old else machine).get("minReadySeconds") or 0,
         _parse_node_deletion_timeout(machine, is_old=is_old),
         template_meta.get("labels") or {},
         template_meta.get("annotations") or {},
         _parse_v1beta1_status(status) if is_old else _parse_v1beta2_status(status),
+    )
+
+
+def _is_secret_copied(body: Json) -> bool:
+    """True if the secret name was copied from a bootstrap config: by this controller, or by Cluster API's own."""
+    finalizing = unstructured.find_field_owners(body, ("metadata", "finalizers", model.FINALIZER))
+    return any(
+        owner.operation == "Update"
+        and (owner.manager == "windlass" or (owner.manager in _CLUSTER_API_MANAGERS and owner in finalizing))
+        for owner in unstructured.find_field_owners(body, _DATA_SECRET_NAME_PATH)
     )
 
 
@@ -176,6 +185,34 @@ def parse_cluster(body: Json) -> model.Cluster:
         metadata.get("uid", ""),
         bool(_mapping(body, "spec").get("paused")),
         metadata.get("deletionTimestamp") is not None,
+        _has_passed_delete_hooks(body),
+        tuple(metadata.get("finalizers") or ()),
+        metadata.get("resourceVersion", ""),
+    )
+
+
+_WAITING_FOR_HOOK = "WaitingForBeforeDeleteHook"
+
+
+def _has_passed_delete_hooks(body: Json) -> bool:
+    """True unless Cluster API may still wait for BeforeClusterDelete hooks. Only a topology has such hooks."""
+    if not _mapping(body, "spec").get("topology"):
+        return True
+    if model.OK_TO_DELETE_ANNOTATION in (body["metadata"].get("annotations") or {}):
+        return True
+    status = _mapping(body, "status")
+    conditions = (*parse_conditions(status), *parse_conditions(_mapping(status, "v1beta2")))
+    deleting = next((condition for condition in conditions if condition.type == "Deleting"), None)
+    return deleting is not None and deleting.status == "True" and deleting.reason != _WAITING_FOR_HOOK
+
+
+def parse_cluster_pool(body: Json) -> model.ClusterPool:
+    metadata = body["metadata"]
+    return model.ClusterPool(
+        metadata["name"],
+        metadata.get("uid", ""),
+        metadata.get("deletionTimestamp") is not None,
+        model.FINALIZER in (metadata.get("finalizers") or ()),
     )
 
 

@@ -24,7 +24,14 @@ POOL_NAME_LABEL = "cluster.x-k8s.io/pool-name"
 
 FINALIZER = "machinepool.cluster.x-k8s.io"
 
+CLUSTER_FINALIZER = "windlass.dev/machine-pools"
+"""Finalizer of Clusters: a Cluster stays until its pools are gone. Without its gate MachinePool, Cluster API's Cluster
+controller neither deletes pools nor waits for them, and providers do not delete instances of a Cluster that is gone."""
+
 PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+
+OK_TO_DELETE_ANNOTATION = "runtime.cluster.x-k8s.io/ok-to-delete"
+"""Set on a Cluster with a topology once its BeforeClusterDelete hooks have passed."""
 
 MANAGED_BY_ANNOTATION = "cluster.x-k8s.io/replicas-managed-by"
 
@@ -228,6 +235,30 @@ class Cluster:
     uid: str
     is_paused: bool = False
     is_deleting: bool = False
+    may_delete_workers: bool = True
+    """False while Cluster API waits for BeforeClusterDelete hooks."""
+    finalizers: tuple[str, ...] = ()
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPool:
+    """A pool of a Cluster, as far as deleting the Cluster concerns it."""
+
+    name: str
+    uid: str
+    is_deleting: bool = False
+    has_finalizer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """Changes to a Cluster and its pools."""
+
+    finalizers: tuple[str, ...] | None = None
+    """The Cluster's new finalizers; None leaves them unchanged."""
+    deleted_pools: tuple[ClusterPool, ...] = ()
+    """Pools to delete with their Cluster."""
 
 
 @dataclass(frozen=True, slots=True)

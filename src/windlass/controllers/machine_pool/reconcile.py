@@ -7,10 +7,11 @@
     counters, phase, conditions                    derived from these
 
 Deletion removes the provider's objects first, then Nodes, then the finalizer. A failure is a value in the plan, not an
-exception.
+exception. A Cluster that is deleted takes its pools along, and stays until they are gone.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.controllers.controller_interface import Event
@@ -56,6 +57,25 @@ def reconcile_machine_pool(
         return MachinePoolPlan(pool)
     observed = dataclasses.replace(observed, pool=owned_objects.set_cluster_owner(pool, observed.cluster))
     return _reconcile_delete(observed, now_s) if pool.is_deleting else _reconcile_normal(observed, settings, now_s)
+
+
+def reconcile_cluster(cluster: Cluster, pools: Sequence[model.ClusterPool]) -> model.ClusterPlan:
+    """Hold a Cluster while it has pools, and delete them with it.
+
+    Cluster API's Cluster controller does both where its gate MachinePool is on; a second request changes nothing. A
+    pool is deleted once it has its finalizer: before that its provider's objects would be left behind.
+    """
+    if cluster.is_paused:
+        return model.ClusterPlan()
+    others = tuple(item for item in cluster.finalizers if item != model.CLUSTER_FINALIZER)
+    is_held = len(others) < len(cluster.finalizers)
+    if not pools:
+        return model.ClusterPlan(others if is_held else None)
+    if not cluster.is_deleting:
+        return model.ClusterPlan(None if is_held else (*others, model.CLUSTER_FINALIZER))
+    if not cluster.may_delete_workers:
+        return model.ClusterPlan()
+    return model.ClusterPlan(None, tuple(pool for pool in pools if pool.has_finalizer and not pool.is_deleting))
 
 
 def is_paused(pool: MachinePool, cluster: Cluster) -> bool:

@@ -84,6 +84,16 @@ class MachinePoolWatches:
             claimed,
         )
 
+    def cluster(self, key: str) -> model.Cluster | None:
+        """A Cluster by namespace and name."""
+        body = self._clusters.get(key)
+        return None if body is None else conversion.parse_cluster(body)
+
+    def cluster_pools(self, key: str) -> list[model.ClusterPool]:
+        """The pools of a Cluster, by name."""
+        found = [conversion.parse_cluster_pool(body) for body in self.pools.find("cluster", key)]
+        return sorted(found, key=lambda pool: pool.name)
+
     def workload_client(self, pool: model.MachinePool) -> client.Client | None:
         """The client of a pool's workload cluster; None if it is unreachable."""
         found = self._cluster_cache.connection_state(cluster_key(pool))
@@ -126,16 +136,20 @@ class MachinePoolWatches:
     # Event handlers
 
     def _affected_keys(self, body: Unstructured) -> Iterable[str]:
-        """Keys of the pool and of the pools that list the same provider IDs."""
+        """Keys of the pool, of its Cluster, and of the pools that list the same provider IDs."""
         metadata = body["metadata"]
         keys = [f"{metadata['namespace']}/{metadata['name']}"]
+        keys += [CLUSTER_KEY + cluster for cluster in _clusters_of_pool(body)]
         for item in _provider_ids_of_pool(body):
             keys += self._keys("provider_id", item)
         return dict.fromkeys(keys)
 
     def _keys_by_cluster(self, body: Unstructured) -> Iterable[str]:
         metadata = body["metadata"]
-        return self._keys("cluster", f"{metadata['namespace']}/{metadata['name']}")
+        key = f"{metadata['namespace']}/{metadata['name']}"
+        pools = self._keys("cluster", key)
+        is_held = model.CLUSTER_FINALIZER in (metadata.get("finalizers") or ())
+        return [*pools, CLUSTER_KEY + key] if pools or is_held else []
 
     def _keys_by_kind(self, custom_resource_definition: api_types.CustomResourceDefinition) -> Iterable[str]:
         return [key for kind in _kinds_of_definition(custom_resource_definition) for key in self._keys("kind", kind)]
@@ -169,6 +183,10 @@ class MachinePoolWatches:
 
     def _keys(self, index: str, value: str) -> list[str]:
         return [f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in self.pools.find(index, value)]
+
+
+CLUSTER_KEY = "Cluster "
+"""What keys of Clusters begin with; keys of pools have no space."""
 
 
 def cluster_key(pool: model.MachinePool) -> str:
