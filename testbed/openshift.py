@@ -12,8 +12,7 @@ import yaml
 from testbed import api, clusterapi, modules
 
 MODULE = "github.com/openshift/api@v0.0.0-20251015095338-264e80a2b6e7"
-_AT = "machine/v1beta1/zz_generated.crd-manifests/0000_10_machine-api_01_{}-CustomNoUpgrade.crd.yaml"
-"""The variant that knows of authority."""
+_AT = "machine/v1beta1/zz_generated.crd-manifests/0000_10_machine-api_01_{}-{}.crd.yaml"
 _CONFIG = (
     "0000_10_config-operator_01_featuregates",
     "0000_10_config-operator_01_infrastructures-Default",
@@ -22,9 +21,12 @@ _CONFIG = (
 NAMESPACES = ("openshift-machine-api", "openshift-cluster-api")
 
 
-def definitions() -> list[api.Object]:
-    """Machine API's MachineSet and Machine, from the module that has them. `Missing` without Go, or without a proxy."""
-    return [_read(_AT.format(kind)) for kind in ("machinesets", "machines")]
+def definitions(feature_set: str = "CustomNoUpgrade") -> list[api.Object]:
+    """Machine API's MachineSet and Machine, from the module that has them. `Missing` without Go, or without a proxy.
+
+    By default they know of authority; those of the feature set Default do not.
+    """
+    return [_read(_AT.format(kind, feature_set)) for kind in ("machinesets", "machines")]
 
 
 def config_definitions() -> list[api.Object]:
@@ -37,9 +39,9 @@ def _read(path: str) -> api.Object:
     return found
 
 
-def install(server: api.Api) -> None:
+def install(server: api.Api, feature_set: str = "CustomNoUpgrade") -> None:
     """Definitions and namespaces, once they are served."""
-    for body in definitions():
+    for body in definitions(feature_set):
         define(server, body)
     for name in NAMESPACES:
         server.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})

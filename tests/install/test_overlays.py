@@ -64,3 +64,16 @@ def test_pods_are_those_of_the_chart(base: str, choice: str) -> None:
     pods = [entry["spec"]["template"]["spec"] for entry in (ours, theirs)]
     del pods[1]["containers"][0]["imagePullPolicy"]  # kustomize leaves it to Kubernetes, which has the same default
     assert pods[0] == pods[1]
+
+
+def test_no_policy_rejects_requests_for_want_of_objects_it_is_about() -> None:
+    """A policy with a paramKind and `Fail` locks what it matches wherever that kind is not served or cannot be listed:
+    all MachineSets of Machine API, on a cluster without Cluster API."""
+    policies = [
+        body
+        for path in sorted((source_analysis.ROOT / "deploy" / "policies").glob("*.yaml"))
+        for body in of_kind(read(path.read_text()), "ValidatingAdmissionPolicy")
+    ]
+    parametrized = [body["spec"] for body in policies if "paramKind" in body["spec"]]
+    assert parametrized
+    assert {spec["failurePolicy"] for spec in parametrized} == {"Ignore"}
