@@ -137,7 +137,8 @@ async def test_without_any_version_it_is_not_ready_and_begins_when_one_comes(sce
 
     async with scene.running(make):
         await scene.settle(30.0)
-        assert made[0].check_ready() == "the server does not serve cluster.x-k8s.io in v1beta2 or v1beta1"
+        expected = "API group cluster.x-k8s.io: expected v1beta2 or v1beta1, the server serves none"
+        assert made[0].check_ready() == expected
         for body in scene.definitions():
             if body["spec"]["group"] == CLUSTER_API.group:
                 await scene.api.create(DEFINITIONS, body)

@@ -44,8 +44,6 @@ class MachineSetSyncController:
     def __init__(self, context: controller_runtime.ControllerContext, settings: MachineSetSyncSettings) -> None:
         self._context, self._settings = context, settings
         self._applier = MachineSetApplier(context.api)
-        self._version_error = ""
-        """What the server lacks; empty once it serves Cluster API."""
         self._recorder = events.EventRecorder(context.api, model.MANAGER, window_s=context.event_window_s)
         self._loop = controller_runtime.ReconcileLoop(context, self.name)
         self._other_sync = watches.OtherSync(context.api)
@@ -54,26 +52,20 @@ class MachineSetSyncController:
         """Fingerprints of pairs that need no change."""
 
     def check_ready(self) -> str:
-        found = (self._other_sync.error, self._version_error, self._loop.check_ready())
+        found = (self._other_sync.error, self._loop.check_ready())
         return "; ".join(item for item in found if item)
 
     async def run(self) -> None:
         """Run until cancelled."""
         await self._other_sync.wait_read()
         cluster = self._settings.cluster or await find_infrastructure_name(self._context.api)
-        version = self._applier.version = await self._wait_version()
+        group, versions = machine_apis.CLUSTER_API.group, machine_apis.CLUSTER_API.versions
+        version = (await self._loop.wait_served_version(group, versions)).partition("/")[2]
+        self._applier.version = version
         watched = watches.MachineSetPairWatches(self._context.api, self._loop.informers, cluster, version)
         self._loop.informers.spawn(self._recorder.run())
         self._loop.informers.spawn(self._other_sync.run(lambda: self._enqueue_all(watched)))
         await self._loop.run(lambda key: self._reconcile(key, watched))
-
-    async def _wait_version(self) -> str:
-        """The version of Cluster API that the server serves. Waits until it serves one, and is not ready meanwhile."""
-        group, versions = machine_apis.CLUSTER_API.group, machine_apis.CLUSTER_API.versions
-        self._version_error = f"the server does not serve {group} in {' or '.join(versions)}"
-        found = await controller_runtime.wait_served_version(self._context.api, group, versions)
-        self._version_error = ""
-        return found.partition("/")[2]
 
     def _enqueue_all(self, watched: watches.MachineSetPairWatches) -> None:
         self._settled.clear()
