@@ -17,7 +17,7 @@ from tests.differential import oracle
 from windlass.autoscaler.readers import cluster_dump, pods
 from windlass.engine.model import facts, settings
 from windlass.engine.predicates import registry
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.kube import scheme
 from windlass.kube.models import pods as pod_models
 
@@ -102,7 +102,7 @@ def case(nodes: int, shapes: int) -> Json:
     return {"name": "filters", "objects": objects, "pending": [pod(f"new-{n}", n) for n in range(shapes)]}
 
 
-def snapshot_of(made: Json) -> tuple[snapshot.Snapshot, list[facts.Pod]]:
+def snapshot_of(made: Json) -> tuple[cluster_snapshot.Snapshot, list[facts.Pod]]:
     snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects(made["objects"]))
     waiting = [pods.read_pod(scheme.decode_as(pod_models.Pod, raw), pending=True) for raw in made["pending"]]
     return snapshot, waiting

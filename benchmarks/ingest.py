@@ -20,7 +20,7 @@ import msgspec
 from benchmarks import pod_server
 from windlass import clock
 from windlass.autoscaler import informer_sinks
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.kube import client, http_transport, informers, reflector, resources
 from windlass.kube.models import pods
 from windlass.kube.transport import Request
@@ -37,7 +37,7 @@ _SAMPLE_S = 0.05
 async def measure(port: int) -> dict[str, float]:
     connections = http_transport.HttpTransport(f"http://127.0.0.1:{port}")
     api = client.Client(connections, clock.RealClock())
-    kept, behind = snapshot.Snapshot(), informer_sinks.ChangeBuffer()
+    kept, behind = cluster_snapshot.Snapshot(), informer_sinks.ChangeBuffer()
     # The server lists only once: whoever fell silent for long would not find out by asking again.
     patient = reflector.ReflectorSettings(silence_s=3600.0)
     nodes = informers.Informer(api, resources.NODES, informer_sinks.node_sink(kept, behind), settings=patient)

@@ -25,7 +25,7 @@ from windlass.engine import loop
 from windlass.engine.model import facts, plan
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 
 NODES, PODS_PER_NODE, PENDING, REMOVABLE, BLOCKED = 15_000, 30, 2_000, 500, 150
 GROUPS, POOLS, APPS, PENDING_SHAPES, FEW_PODS = 15, 5, 500, 100, 6
@@ -60,7 +60,7 @@ class Cluster:
         self._owners = [facts.Owner("apps/v1", "ReplicaSet", f"app-{n}", f"uid-app-{n}") for n in range(APPS)]
         gc.disable()  # nothing made here is garbage: looking for some takes as long again
         members = [loops.member(n, f"group-{n % GROUPS:02d}", 16_000, 64 * clusters.GIB) for n in range(nodes)]
-        self.snapshot = snapshot.build_snapshot(members, self._pods())
+        self.snapshot = cluster_snapshot.build_snapshot(members, self._pods())
         gc.enable()
         groups = [
             loops.group(f"group-{n:02d}", members[n::GROUPS], members[n], nodes)

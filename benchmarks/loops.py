@@ -9,7 +9,7 @@ from windlass.engine import loop, loop_memory
 from windlass.engine.model import facts, node_groups
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 NOW_S = 1_000_000.0
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from benchmarks import clusters, daemon_pods
 from windlass.engine.model import facts
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 NODES, PODS, SHAPES = 15_000, 450_000, 500
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from windlass import clock
 from windlass.apiserver import embedded_server, server
-from windlass.apiserver.api_call import ApiResponse
+from windlass.apiserver.responses import ApiResponse
 from windlass.kube import client, request_builders, transport
 
 CONCURRENCY = 30

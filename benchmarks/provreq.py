@@ -7,7 +7,7 @@ answers are given.
 from dataclasses import replace
 
 from benchmarks import clusters, loops
-from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.capacity_apis import provisioning_request_conditions
 from windlass.engine.model import facts, plan
 from windlass.engine.model.provisioning import CONSUME_ANNOTATION, PodSet, ProvisioningRequest
 from windlass.engine.model.settings import ProvisioningRequestSettings, ScaleDownSettings, Settings
@@ -47,11 +47,14 @@ def run() -> dict[str, float]:
     return {
         "seconds": seconds,
         "found": sum(
-            provisioning_conditions.is_condition_true(provisioning_request, provisioning_conditions.PROVISIONED)
+            provisioning_request_conditions.is_condition_true(
+                provisioning_request, provisioning_request_conditions.PROVISIONED
+            )
             for provisioning_request in answered
         ),
         "not_found": sum(
-            not provisioning_conditions.is_condition_true(one, provisioning_conditions.PROVISIONED) for one in answered
+            not provisioning_request_conditions.is_condition_true(one, provisioning_request_conditions.PROVISIONED)
+            for one in answered
         ),
         "seconds_booking": booking,
         "booked_pods": sum(booked.story.requests.booked.values()),
@@ -73,5 +76,10 @@ def _ask(number: int) -> ProvisioningRequest:
     )
     sets = (PodSet(f"template-{kind}", PODS, pod),)
     return ProvisioningRequest(
-        "batch", name, f"uid-{name}", provisioning_conditions.CHECK_CAPACITY_CLASS, sets, created_s=loops.NOW_S - 60
+        "batch",
+        name,
+        f"uid-{name}",
+        provisioning_request_conditions.CHECK_CAPACITY_CLASS,
+        sets,
+        created_s=loops.NOW_S - 60,
     )

@@ -13,13 +13,13 @@ from benchmarks import clusters
 from windlass.engine.drainability import context, pdb, rules
 from windlass.engine.model import facts, settings
 from windlass.engine.placement import hinting
-from windlass.engine.scale_down import simulation
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.scale_down import removal_simulator
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 NODES, PODS_PER_NODE, APPS, TOGETHER = 2_000, 40, 50, 4
 
 
-def build(together: int) -> tuple[snapshots.Snapshot, simulation.RemovalSimulator]:
+def build(together: int) -> tuple[snapshots.Snapshot, removal_simulator.RemovalSimulator]:
     """Nodes at two fifths of what they hold: 100 pods of a tenth of a core and their share of memory."""
     random = clusters.generator()
     apps = [
@@ -46,7 +46,7 @@ def build(together: int) -> tuple[snapshots.Snapshot, simulation.RemovalSimulato
     }
     judge = rules.PodDrainability(snapshot.pods, context.DrainContext(0.0, budgets=budgets, controllers=controllers))
     everywhere = np.ones(NODES, bool)
-    return snapshot, simulation.RemovalSimulator(
+    return snapshot, removal_simulator.RemovalSimulator(
         snapshot, judge, budgets, everywhere, hinting.HintingState(), settings.DEFAULT_FILTER_CONFIG
     )
 

@@ -9,7 +9,7 @@ import time
 from benchmarks import clusters
 from windlass.engine.model import facts, settings
 from windlass.engine.placement import hinting, shape_placer
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 APPS, NODES, PODS = 100, 3_000, 20_000
 

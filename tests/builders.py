@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from windlass.engine.model import facts, settings
 from windlass.engine.model.scheduling_reasons import Refusal
 from windlass.engine.predicates import registry
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 GIB = 1 << 30

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 
 from tools import source_analysis
 
-_ROOMS = re.compile(r"windlass\.(controllers|observability|autoscaler\.batcher|engine\.(capacity_apis|scale_up))\b")
+_ROOMS = re.compile(
+    r"windlass\.(controllers|observability|autoscaler\.batcher|engine\.(capacity_apis|resource_quotas|scale_up))\b"
+)
 _WORD = re.compile(r"[A-Z]\w*[a-z]\w*|error")
 
 EVENTS: Mapping[str, int] = {"EventOccurrence": 2, "Event": 1, "SyncEvent": 1, "TargetEvent": 1}

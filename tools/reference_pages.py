@@ -16,7 +16,7 @@ from tools import (
     source_analysis,
     verdicts_reference,
 )
-from windlass.autoscaler.options import flag_help
+from windlass.autoscaler.options import command_line
 
 FOLDER = source_analysis.ROOT / "docs" / "reference"
 
@@ -52,5 +52,5 @@ def find_stale() -> list[Path]:
 
 def _make() -> dict[Path, str]:
     """The text of every page, by where it is."""
-    flags = {FOLDER.parent / "flags.md": flag_help.format_markdown()}
+    flags = {FOLDER.parent / "flags.md": command_line.format_markdown()}
     return flags | {FOLDER / name: make() for name, make in PAGES.items()}

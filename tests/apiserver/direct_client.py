@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from windlass import clock
-from windlass.apiserver import api_call, registry, server
+from windlass.apiserver import registry, responses, server
 from windlass.kube import transport
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ class Asked:
 
     def send(
         self, method: str, path: str, body: Any = None, kind: str = "application/json", **query: Any
-    ) -> api_call.ApiResponse:
+    ) -> responses.ApiResponse:
         headers = {"content-type": kind, "user-agent": "tests/1", "accept": "application/json"}
         pairs = tuple((name, str(value)) for name, value in query.items())
         raw = b"" if body is None else msgspec.json.encode(body)

@@ -13,14 +13,14 @@ from tests.providers import fake_provider
 from tests.providers.clusterapi.management_cluster import Carrier
 from windlass import clock
 from windlass.apiserver import embedded_server, registry, server
-from windlass.autoscaler import cluster_state, memory_store
+from windlass.autoscaler import cluster_informers, memory_store
 from windlass.autoscaler.actuator import Actuator
 from windlass.autoscaler.autoscaler import Autoscaler, run_inline
-from windlass.autoscaler.cluster_state import ClusterState
+from windlass.autoscaler.cluster_informers import ClusterState
 from windlass.engine.loop import Decision
 from windlass.engine.model import facts
 from windlass.engine.model.settings import Settings
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.kube import client, request_builders, resources
 from windlass.observability import reporter as observability_reporter
 
@@ -140,7 +140,7 @@ class Cluster:
         def hear(kind: str) -> None:
             running.on_change(kind)
 
-        batch = cluster_state.select_capacity_apis(self.settings)
+        batch = cluster_informers.select_capacity_apis(self.settings)
         priorities_in = "kube-system" if "priority" in self.settings.scale_up.expander else ""
         world = ClusterState(connect(), self.provider, hear, priorities_in, snapshot, batch)
         reporter = observability_reporter.Reporter(connect(), self.settings)
@@ -161,7 +161,9 @@ class Cluster:
         self.going = going = asyncio.create_task(running.run())
         tasks = [going, following, *([asyncio.create_task(reporter.run())] if self.writes_events else [])]
         try:
-            async with cluster_state.run_status_controllers(connect(), batch, world.nodes, self.settings, self.clock):
+            async with cluster_informers.run_status_controllers(
+                connect(), batch, world.nodes, self.settings, self.clock
+            ):
                 yield running
         finally:
             for task in tasks:

@@ -15,7 +15,7 @@ from windlass.autoscaler.options import flags
 from windlass.engine import taints
 from windlass.kube import resources
 from windlass.observability import reporter
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 
 STATUS = "cluster-autoscaler-status"
 _DEPLOYMENTS = resources.Resource(
@@ -39,7 +39,7 @@ async def autoscaling(cluster: Cluster, **given: str) -> AsyncIterator[None]:
     servers = app.ApiServers(cluster.carrier, cluster.carrier)
     settings, wiring = flags.parse_settings(words), flags.parse_process_options(words)
     running = app.AutoscalerProcess(
-        servers, settings, wiring, group_discovery.Config(), cluster.clock, run_inline, random.Random(1)
+        servers, settings, wiring, auto_discovery.Config(), cluster.clock, run_inline, random.Random(1)
     )
     task = asyncio.create_task(running.run_without_serving())
     try:

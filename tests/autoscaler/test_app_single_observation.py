@@ -9,11 +9,11 @@ from tests.providers.clusterapi import management_cluster
 from windlass import clock
 from windlass.autoscaler import app
 from windlass.autoscaler.options.process_options import ProcessOptions
-from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.capacity_apis import provisioning_request_conditions
 from windlass.engine.model.settings import InjectionSettings, LimitSettings, ProvisioningRequestSettings, Settings
 from windlass.explain import cluster, explain_context
 from windlass.kube import request_builders, resources
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 
 NOW_S = 1_700_000_000.0
 BATCH = Settings(
@@ -29,12 +29,12 @@ def look_once(
 ) -> cluster.ClusterExplanation:
     """What is told of a cluster. Nothing may be written meanwhile."""
     time = clock.VirtualClock(NOW_S)
-    bed = management_cluster.Bed(time, "v1beta2", group_discovery.Config())
+    bed = management_cluster.Bed(time, "v1beta2", auto_discovery.Config())
     arrange(bed)
 
     async def main() -> app.DecisionInputs:
         servers = app.ApiServers(bed.carrier, bed.carrier)
-        return await app.observe_connected(servers, settings, ProcessOptions(), group_discovery.Config(), time)
+        return await app.observe_connected(servers, settings, ProcessOptions(), auto_discovery.Config(), time)
 
     cluster_explanation = cluster.explain_cluster(explain_context.evaluate(*time.run(main())))
     assert {call.method for call in bed.carrier.sent} == {"GET"}
@@ -64,7 +64,7 @@ def condition(about: str) -> api_objects.Json:
 
 def ask(bed: management_cluster.Bed) -> None:
     arrange_batch(bed)
-    api_objects.ask(bed, "r", 2, provisioning_conditions.ATOMIC_SCALE_UP_CLASS)
+    api_objects.ask(bed, "r", 2, provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS)
 
 
 def keep_spare(bed: management_cluster.Bed) -> None:

@@ -14,7 +14,7 @@ from tests.autoscaler.in_process_cluster import NOW_S, Cluster, play
 from tests.providers import fake_provider
 from tests.providers.fake_provider import Fate
 from windlass import clock
-from windlass.autoscaler import memory_encoding
+from windlass.autoscaler import memory_store
 from windlass.autoscaler.shadow_mode import DryRun
 from windlass.engine import taints
 from windlass.engine.model import facts, node_groups, plan
@@ -349,9 +349,7 @@ def test_memory_is_kept_in_one_config_map() -> None:
             await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
             await cluster.clock.sleep(1.0)
             found = await cluster.api.get(resources.CONFIG_MAPS.untyped(), "windlass-memory", "kube-system")
-            assert (
-                memory_encoding.decode_memory(base64.b64decode(found["binaryData"]["memory"])) == running.memory.durable
-            )
+            assert memory_store.decode_memory(base64.b64decode(found["binaryData"]["memory"])) == running.memory.durable
             kept = running.memory.durable.health.requests
         async with cluster.autoscaling() as running:
             await cluster.until(lambda: running.memory.durable.loop > 0)

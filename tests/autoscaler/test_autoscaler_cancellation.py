@@ -23,7 +23,7 @@ from windlass.autoscaler.autoscaler import Autoscaler, run_in_thread
 from windlass.engine import taints
 from windlass.engine.loop import Decision, decide
 from windlass.engine.model.settings import Settings
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.kube import request_builders, resources, transport
 
 LASTS_S = 25.0

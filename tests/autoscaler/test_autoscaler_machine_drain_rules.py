@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from tests.autoscaler.in_process_cluster import Cluster, play
-from tests.autoscaler.recording import recorded_clusters
+from tests.autoscaler.record_replay import recorded_clusters
 from tests.autoscaler.test_autoscaler import quick
 from tests.autoscaler.test_autoscaler_cluster_api import VERSION, arrange, autoscaling, find_size, put
 from tests.autoscaler.test_autoscaler_drains import count_evictions, end_pods
 from tests.providers.clusterapi.management_cluster import GROUP, define
-from windlass.autoscaler.recording import recorder, replay, snapshot_journal
+from windlass.autoscaler.record_replay import recorder, replay, snapshot_journal
 from windlass.kube import request_builders, resources
 
 STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}

@@ -20,7 +20,7 @@ from windlass.explain import explain_context, queries
 from windlass.explain.queries import ExplainQuery, SubjectKind
 from windlass.kube import resources
 from windlass.kube.resources import Resource
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 
 REMEDY = "remove replicas from the entry md-0 of machineDeployments in spec.topology.workers of Cluster default/work"
 MESSAGE = f"spec.replicas is applied by capi-topology, which reverts every other size: {REMEDY}"
@@ -176,7 +176,7 @@ def test_a_refused_event_costs_nothing_else() -> None:
 
 def test_where_the_machines_are_in_another_cluster_the_event_is_written_there() -> None:
     time = clock.VirtualClock(management_cluster.NOW_S)
-    workload, management = (management_cluster.Bed(time, "v1beta2", group_discovery.Config()) for _ in range(2))
+    workload, management = (management_cluster.Bed(time, "v1beta2", auto_discovery.Config()) for _ in range(2))
     workload.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
     management.group("g", 1, annotations=management_cluster.enough())
     body = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "spec": {"replicas": 1}}
@@ -188,7 +188,7 @@ def test_where_the_machines_are_in_another_cluster_the_event_is_written_there() 
     async def main() -> None:
         servers = app.ApiServers(workload.carrier, management.carrier)
         running = app.AutoscalerProcess(
-            servers, quick(), ALONE, group_discovery.Config(), time, run_inline, random.Random(1)
+            servers, quick(), ALONE, auto_discovery.Config(), time, run_inline, random.Random(1)
         )
         parts = (running.cluster_state.run(), running.provider.run(), running.lead())
         tasks = [asyncio.create_task(part) for part in parts]

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import test_utils
 
 from tests.autoscaler.in_process_cluster import Cluster, play
-from tests.autoscaler.recording import recorded_clusters
+from tests.autoscaler.record_replay import recorded_clusters
 from tests.engine.loop import builders
 from windlass import klog
 from windlass.autoscaler.autoscaler import Autoscaler
 from windlass.engine import drain_loop
-from windlass.engine.actuation import evictor
+from windlass.engine.actuation import eviction
 from windlass.engine.drainability import rules
 from windlass.engine.model import facts
 from windlass.engine.model.settings import Settings
@@ -140,7 +140,7 @@ def test_a_drain_that_raises_waits_and_others_go_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     is_broken = True
-    real = evictor.evict_pods
+    real = eviction.evict_pods
 
     def evict(cases: Any, situation: Any) -> None:
         if is_broken and any(case.name == "a-1" and case.is_open for case in cases):

@@ -6,7 +6,7 @@ import pytest
 from windlass import errors, klog
 from windlass.autoscaler import informer_sinks
 from windlass.engine.model import facts
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.kube import resources
 from windlass.kube.models import core, pods
 from windlass.selectors import EVERYTHING
@@ -30,7 +30,7 @@ def node(name: str, cpu: str = "8") -> core.Node:
 
 class Scene:
     def __init__(self) -> None:
-        self.kept = snapshot.Snapshot()
+        self.kept = cluster_snapshot.Snapshot()
         self.gate = informer_sinks.ChangeBuffer()
         self.pods, self.nodes = (
             informer_sinks.pod_sink(self.kept, self.gate),

@@ -17,7 +17,7 @@ from tests.autoscaler.test_autoscaler import quick
 from tests.providers.clusterapi.management_cluster import refusal
 from windlass import clock, errors
 from windlass.apiserver import embedded_server, registry, server
-from windlass.autoscaler import memory_encoding, memory_store
+from windlass.autoscaler import memory_store
 from windlass.engine.model import durable_memory
 from windlass.kube import client, resources, transport
 from windlass.kube import errors as kube_errors
@@ -327,19 +327,19 @@ def test_a_hundred_thousand_timers_are_kept() -> None:
 def test_twenty_five_thousand_timers_take_a_third_of_what_they_took_as_text() -> None:
     large = marked(1.0, 25_000)
     text = base64.b64encode(zlib.compress(json.dumps(durable_memory.to_plain(large), separators=(",", ":")).encode()))
-    assert len(memory_encoding.encode_memory(large)) < len(text) / 2
+    assert len(memory_store.encode_memory(large)) < len(text) / 2
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_bytes_that_somebody_bent_are_refused_or_read(seed: int) -> None:
     chance = random.Random(seed)
-    packed = memory_encoding.encode_memory(marked(1.0, 40))[len(memory_encoding.MAGIC) :]
+    packed = memory_store.encode_memory(marked(1.0, 40))[len(memory_store.MAGIC) :]
     plain = bytearray(zlib.decompress(packed))
     for _ in range(chance.randint(1, 4)):
         plain[chance.randrange(len(plain))] = chance.randrange(256)
     del plain[chance.choice((len(plain), len(plain), chance.randrange(len(plain)))) :]
     try:
-        memory_encoding.decode_memory(memory_encoding.MAGIC + zlib.compress(bytes(plain)))
+        memory_store.decode_memory(memory_store.MAGIC + zlib.compress(bytes(plain)))
     except errors.InvalidInput:
         return
 

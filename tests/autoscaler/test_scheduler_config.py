@@ -9,7 +9,7 @@ import pytest
 from windlass.autoscaler import scheduler_config
 from windlass.engine.model import facts, settings
 from windlass.engine.predicates import registry
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.errors import InvalidInput
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
@@ -143,7 +143,7 @@ def test_one_half_may_be_off_where_it_makes_no_difference() -> None:
 
 
 def test_a_filter_that_is_disabled_at_its_own_point_keeps_its_pre_filter() -> None:
-    found = snapshot.build_snapshot([facts.Node("a", allocatable=(("pods", 10),))], [])
+    found = cluster_snapshot.build_snapshot([facts.Node("a", allocatable=(("pods", 10),))], [])
     faulty = facts.Pod("default", "p", spec=facts.PodSpec(spread_fault="x is no operator"))
 
     def count_fitting(profile: scheduler_config.SchedulerProfile) -> int:
@@ -287,7 +287,7 @@ def test_arguments_are_given_once() -> None:
 def test_a_disabled_filter_refuses_nothing_and_an_added_affinity_does() -> None:
     node = facts.Node("small", labels={"pool": "web"}, allocatable=(("cpu", 1000), ("pods", 10)))
     pod = facts.Pod("default", "big", spec=facts.PodSpec(requests=(("cpu", 4000),)))
-    found = snapshot.build_snapshot([node], [pod])
+    found = cluster_snapshot.build_snapshot([node], [pod])
 
     def count_fitting(profile: scheduler_config.SchedulerProfile) -> int:
         return len(registry.diagnose(found, found.shape_of(pod), profile.filters).feasible)

@@ -9,7 +9,7 @@ from tests.providers import fake_provider
 from windlass import clock, scheduler_releases
 from windlass.apiserver import embedded_server, registry, server
 from windlass.autoscaler import scheduler_config
-from windlass.autoscaler.cluster_state import ClusterState
+from windlass.autoscaler.cluster_informers import ClusterState
 from windlass.kube import client, errors, transport
 
 

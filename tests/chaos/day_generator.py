@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import msgspec
 
 from tests.chaos.faults import MANAGEMENT, NOT, Edit, Jump, Kill, Pause, Spell, Weather
-from windlass.simulator.scenario import model, validation
+from windlass.simulator.scenario import loader, model
 
 DAY_S = 24 * 3600.0
 EVENING_S = 18 * 3600.0
@@ -86,7 +86,7 @@ def draw(seed: int) -> Day:
         workloads=works,
         timeline=tuple(steps),
     )
-    mistakes = validation.validate(scenario)
+    mistakes = loader.validate(scenario)
     assert not mistakes, mistakes
     busy_s = [float(step.at) for step in steps]
     return Day(
@@ -183,7 +183,7 @@ def _draw_steps(
 ) -> Iterator[model.AnyStep]:
     kept = [work for work in works if work.kind in ("Deployment", "StatefulSet")]
     zones = sorted({zone for group in groups for zone in group.zones})
-    names = [validation.node_group_name(group, zone) for group in groups for zone in group.zones]
+    names = [loader.node_group_name(group, zone) for group in groups for zone in group.zones]
     for _ in range(chance.randrange(10, 40)):
         at, lasts = model.Seconds(chance.uniform(0, EVENING_S)), model.Seconds(chance.uniform(60, 3600))
         group = chance.choice(names)
@@ -249,7 +249,7 @@ def _draw_edits(chance: random.Random, groups: tuple[model.Group, ...], busy_s: 
         yield Edit(
             at_s=_draw_moment(chance, busy_s),
             lasts_s=chance.uniform(60, 3600),
-            group=validation.node_group_name(group, chance.choice(group.zones)),
+            group=loader.node_group_name(group, chance.choice(group.zones)),
             annotation=f"cluster.x-k8s.io/cluster-api-autoscaler-node-group-{chance.choice(_ANNOTATIONS)}",
             value=chance.choice(_NONSENSE),
         )

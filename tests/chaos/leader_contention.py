@@ -13,7 +13,7 @@ from windlass.autoscaler.autoscaler import DecisionRunner, run_inline
 from windlass.autoscaler.options import flags
 from windlass.engine.loop import Decision
 from windlass.kube import transport
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 from windlass.simulator.scenario import model
 from windlass.simulator.simulation import Simulation
 
@@ -43,7 +43,7 @@ async def take_part(
     settings, wiring = flags.parse_settings(given), flags.parse_process_options({**given, **_WIRED})
     servers = app.ApiServers(server, server)
     autoscaler_process = app.AutoscalerProcess(
-        servers, settings, wiring, group_discovery.read_config((), {}), time, think, chance
+        servers, settings, wiring, auto_discovery.read_config((), {}), time, think, chance
     )
     autoscaler_process.reporter.keeps_gauges = False
     await autoscaler_process.run_without_serving()

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.autoscaler import memory_encoding
+from windlass.autoscaler import memory_store
 from windlass.autoscaler.app import AutoscalerProcess
 from windlass.observability import status_builder
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.simulator import autoscaler_run
-from windlass.simulator.scenario import model, validation
+from windlass.simulator.scenario import loader, model
 from windlass.simulator.simulation import Simulation
 
 DAY_S = 86400.0
@@ -90,7 +90,7 @@ class Soaking:
             len(asyncio.all_tasks()),
             sum(len(table.watchers) for table in api.server.core.store.tables.values()),
             len(os.listdir("/proc/self/fd")),
-            len(memory_encoding.encode_memory(process.autoscaler.memory.durable)),
+            len(memory_store.encode_memory(process.autoscaler.memory.durable)),
             len(process.cluster_state.nodes()),
             len(api.server.core.store.tables["", "pods"].objects),
         )
@@ -139,7 +139,7 @@ def make_scenario(days: int) -> model.Scenario:
         ),
         timeline=tuple(_draw_steps(days)),
     )
-    mistakes = validation.validate(scenario)
+    mistakes = loader.validate(scenario)
     assert not mistakes, mistakes
     return scenario
 

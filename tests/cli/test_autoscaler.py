@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import windlass
-from windlass.autoscaler.options import command_line, flag_help, flags
+from windlass.autoscaler.options import command_line, flags
 from windlass.cli.autoscaler import main
 from windlass.engine.model import deviations
 
@@ -174,19 +174,19 @@ def test_warnings_are_logged_and_a_cluster_that_is_none_ends_it() -> None:
 
 def test_its_help_is_the_document() -> None:
     document = Path(__file__).parents[2] / "docs" / "flags.md"
-    assert document.read_text() == flag_help.format_markdown()
+    assert document.read_text() == command_line.format_markdown()
 
 
 def test_every_flag_is_in_the_document_once() -> None:
-    told = [entry.name for _, entries in flag_help.find_sections() for entry in entries]
+    told = [entry.name for _, entries in command_line.find_sections() for entry in entries]
     assert sorted(told) == sorted(flags.READERS)
 
 
 def test_the_document_can_be_made_again() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "windlass.autoscaler.options.flag_help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "windlass.autoscaler.options.command_line"], capture_output=True, text=True, check=True
     )
-    assert made.stdout == flag_help.format_markdown()
+    assert made.stdout == command_line.format_markdown()
 
 
 @pytest.mark.parametrize("flag", ["--user-agent", "--scheduler-config-file", "--namespace"])

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.cli.run import windlass
-from windlass.autoscaler.options import flag_help
+from windlass.autoscaler.options import command_line
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -15,7 +15,7 @@ def test_every_command_and_every_flag_of_the_autoscaler_is_in_the_script(shell: 
     assert (outcome.code, outcome.err) == (0, "")
     for name in ("autoscaler", "operator", "completion", "version", "explain"):
         assert name in outcome.out
-    flags = [entry.name for _, entries in flag_help.find_sections() for entry in entries]
+    flags = [entry.name for _, entries in command_line.find_sections() for entry in entries]
     assert [name for name in flags if name not in outcome.out] == []
 
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from tests.autoscaler.in_process_cluster import Cluster, play
-from tests.autoscaler.recording import recorded_clusters
+from tests.autoscaler.record_replay import recorded_clusters
 from tests.cli.run import Outcome, windlass
 from tests.explain import samples
 from windlass import errors

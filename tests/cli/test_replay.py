@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.autoscaler.in_process_cluster import Cluster, play
-from tests.autoscaler.recording import recorded_clusters
+from tests.autoscaler.record_replay import recorded_clusters
 from tests.cli.run import windlass
-from windlass.autoscaler.recording import recording_file
+from windlass.autoscaler.record_replay import recording_file
 
 
 @pytest.fixture(scope="module")

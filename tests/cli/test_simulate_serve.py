@@ -10,7 +10,7 @@ import pytest
 from tests.cli.run import windlass
 from tests.cli.test_simulate import STORY
 from windlass.cli.simulate import SIMULATION_NICENESS, serve_simulation
-from windlass.simulator.observed_simulation import ObservedSimulation
+from windlass.simulator.autoscaler_run import ObservedSimulation
 
 
 @pytest.mark.parametrize(

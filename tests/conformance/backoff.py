@@ -1,7 +1,7 @@
 """Group backoff over a list of operations: until when, and whether a group is backed off."""
 
 from tests.conformance.outcome import Json, by_section
-from windlass.engine.cluster_state import health
+from windlass.engine.cluster_state import backoff
 from windlass.engine.model import cluster_health, node_groups, settings
 
 ERROR = node_groups.InstanceError("Other", "recorded")
@@ -20,15 +20,15 @@ def _generated(case: Json, constants: Json) -> list[Json]:
         group, now_s = operation["group"], operation["at_s"]
         match operation["op"]:
             case "fail":
-                backoffs = health.back_off_group(backoffs, group, ERROR, now_s, limits)
+                backoffs = backoff.back_off_group(backoffs, group, ERROR, now_s, limits)
                 answer = {"until_s": backoffs[group].until_s}
             case "status":
-                answer = {"backed_off": health.find_backoff(backoffs, group, now_s) is not None}
+                answer = {"backed_off": backoff.find_backoff(backoffs, group, now_s) is not None}
             case "remove":
                 # Cluster Autoscaler offers this, and calls it nowhere; the loop has no such step.
                 backoffs = {other: backoff for other, backoff in backoffs.items() if other != group}
             case "expire":
-                backoffs = health.remove_stale_backoffs(backoffs, now_s, limits)
+                backoffs = backoff.remove_stale_backoffs(backoffs, now_s, limits)
         answers.append(answer)
     return answers
 

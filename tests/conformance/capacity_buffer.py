@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.conformance.outcome import Json, Outcome, read_sections
 from tests.conformance.scenario_cluster import EPOCH_S
 from windlass.autoscaler.capacity_apis import buffer_templates
-from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
+from windlass.engine.capacity_apis import capacity_buffer
 from windlass.engine.capacity_apis.capacity_buffer import (
     BufferStatus,
     CapacityBuffer,
@@ -59,7 +59,7 @@ class World:
         again = self._reconcile(now_s)
         told = {}
         for item in self._buffers():
-            injected = buffer_pods.inject_buffer(item, functools.partial(self._generation, item.namespace), now_s)
+            injected = capacity_buffer.inject_buffer(item, functools.partial(self._generation, item.namespace), now_s)
             self.statuses[item.key] = injected.status
             told[item.key] = self._tell(item, injected)
         return {"buffers": told, **({"requeue_namespaces": again} if again else {})}
@@ -182,7 +182,7 @@ class World:
                 self.statuses.pop(f"{key[1]}/{key[2]}", None)
         self.objects[key] = made
 
-    def _tell(self, buffer: CapacityBuffer, injected: buffer_pods.InjectionResult) -> Json:
+    def _tell(self, buffer: CapacityBuffer, injected: capacity_buffer.InjectionResult) -> Json:
         status = injected.status
         told: Json = {
             "conditions": [_tell_condition(condition) for condition in status.conditions],

@@ -14,7 +14,7 @@ from windlass.engine.model import facts, plan
 from windlass.kube import fields
 from windlass.kube.models import clusterapi, core, meta
 from windlass.providers import base
-from windlass.providers.clusterapi import group_annotations, group_discovery, machines, node_template
+from windlass.providers.clusterapi import auto_discovery, group_annotations, machines, scale_from_zero
 from windlass.quantity import Quantity
 
 KEYS = group_annotations.AnnotationKeys()
@@ -37,29 +37,29 @@ def _read_amount(read: Callable[[Json], Quantity]) -> Callable[[Json, Json], Jso
 
 def _can_scale_from_zero(case: Json, constants: Json) -> bool:
     status = clusterapi.InfrastructureTemplateStatus(capacity=case["template_capacity"])
-    quantities = node_template.find_capacity(case["annotations"], clusterapi.InfrastructureTemplate(status=status))
-    return node_template.is_sufficient(quantities)
+    quantities = scale_from_zero.find_capacity(case["annotations"], clusterapi.InfrastructureTemplate(status=status))
+    return scale_from_zero.is_sufficient(quantities)
 
 
 def _cluster_name(case: Json, constants: Json) -> str:
     spec = clusterapi.MachineGroupSpec(cluster_name=case["resource"]["spec"].get("clusterName"))
-    return group_discovery.find_cluster_name(spec, case["resource"]["metadata"].get("labels", {}), KEYS.cluster_name)
+    return auto_discovery.find_cluster_name(spec, case["resource"]["metadata"].get("labels", {}), KEYS.cluster_name)
 
 
 def _csi_annotation(case: Json, constants: Json) -> list[Json]:
-    found = node_template.read_csi_drivers({group_annotations.CSI_DRIVER: case["value"]})
+    found = scale_from_zero.read_csi_drivers({group_annotations.CSI_DRIVER: case["value"]})
     return [{"name": name, "limit": limit} for name, limit in found]
 
 
 def _default_arch(case: Json, constants: Json) -> str:
-    return group_discovery.read_architecture(case["env"])
+    return auto_discovery.read_architecture(case["env"])
 
 
 def _system_info(case: Json, constants: Json) -> Json:
     told = case["node_info"]
     info = clusterapi.NodeInfo(told.get("architecture"), told.get("operatingSystem"))
     status = clusterapi.InfrastructureTemplateStatus(node_info=info)
-    architecture, system = node_template.read_system(clusterapi.InfrastructureTemplate(status=status))
+    architecture, system = scale_from_zero.read_system(clusterapi.InfrastructureTemplate(status=status))
     return {"arch": architecture, "os": system}
 
 
@@ -81,7 +81,7 @@ def _scaling_bounds(case: Json, constants: Json) -> Json:
 def _template_node(case: Json, constants: Json) -> Json:
     taints = [core.Taint(**taint) for taint in case["spec_taints"]]
     labels = case["existing_node_labels"]
-    source = node_template.TemplateSource(
+    source = scale_from_zero.TemplateSource(
         name="group",
         annotations=case["annotations"],
         machine=clusterapi.MachineTemplate(
@@ -89,7 +89,7 @@ def _template_node(case: Json, constants: Json) -> Json:
         ),
         example=None if labels is None else facts.Node("n", labels=labels),
     )
-    made = node_template.make_node_template(source, group_discovery.DEFAULT_ARCHITECTURE)
+    made = scale_from_zero.make_node_template(source, auto_discovery.DEFAULT_ARCHITECTURE)
     if made is None:
         return {"error": True}
     labels = dict(made.node.labels)
@@ -116,21 +116,21 @@ def _whole(name: str, amount: int) -> float:
 # ── Discovery ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _spell(spec: group_discovery.DiscoverySpec) -> Json:
+def _spell(spec: auto_discovery.DiscoverySpec) -> Json:
     labels = [{"key": key, "op": "=", "values": [value]} for key, value in spec.labels]
     return {"cluster_name": spec.cluster_name, "labels": labels, "namespace": spec.namespace}
 
 
 def _discovery_spec(case: Json, constants: Json) -> Json:
     try:
-        return {"error": False, **_spell(group_discovery.parse_discovery_spec(case["spec"]))}
+        return {"error": False, **_spell(auto_discovery.parse_discovery_spec(case["spec"]))}
     except errors.InvalidInput:
         return {"error": True}
 
 
 def _discovery_specs(case: Json, constants: Json) -> Json:
     try:
-        config = group_discovery.read_config(case["specs"])
+        config = auto_discovery.read_config(case["specs"])
     except errors.InvalidInput:
         return {"error": True, "specs": []}
     return {"error": False, "specs": [_spell(spec) for spec in config.specs]}
@@ -139,7 +139,7 @@ def _discovery_specs(case: Json, constants: Json) -> Json:
 def _discovery_match(case: Json, constants: Json) -> bool:
     asked, resource = case["spec"], case["resource"]
     labels = tuple((item["key"], item["values"][0]) for item in asked["labels"])
-    spec = group_discovery.DiscoverySpec(asked["namespace"], asked["cluster_name"], labels)
+    spec = auto_discovery.DiscoverySpec(asked["namespace"], asked["cluster_name"], labels)
     return spec.matches(resource["namespace"], resource["cluster_name"], case["labels_added"])
 
 
@@ -323,15 +323,17 @@ def _node_group_constructor(case: Json, constants: Json) -> Json:
 run = by_section(
     {
         "can_scale_from_zero": _can_scale_from_zero,
-        "capacity_cpu": _read_amount(lambda told: node_template.read_quantity_annotation(told, group_annotations.CPU)),
+        "capacity_cpu": _read_amount(
+            lambda told: scale_from_zero.read_quantity_annotation(told, group_annotations.CPU)
+        ),
         "capacity_memory": _read_amount(
-            lambda told: node_template.read_quantity_annotation(told, group_annotations.MEMORY)
+            lambda told: scale_from_zero.read_quantity_annotation(told, group_annotations.MEMORY)
         ),
         "capacity_gpu_count": _read_amount(
-            lambda told: node_template.read_count_annotation(told, group_annotations.GPU_COUNT)
+            lambda told: scale_from_zero.read_count_annotation(told, group_annotations.GPU_COUNT)
         ),
         "capacity_max_pods": _read_amount(
-            lambda told: node_template.read_count_annotation(told, group_annotations.MAX_PODS)
+            lambda told: scale_from_zero.read_count_annotation(told, group_annotations.MAX_PODS)
         ),
         "cluster_name": _cluster_name,
         "csi_annotation": _csi_annotation,

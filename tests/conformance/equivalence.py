@@ -3,7 +3,7 @@
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
 from windlass.engine.scale_up import equivalence_groups
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 
 def _generated(case: Json, constants: Json) -> Json:

@@ -8,7 +8,7 @@ import numpy as np
 from tests.conformance import objects
 from tests.conformance.outcome import Json
 from windlass.engine.model import facts
-from windlass.engine.placement import binpacking
+from windlass.engine.placement import binpacking_estimator
 
 NANOSECOND = 1e-9
 
@@ -42,38 +42,38 @@ def _limiter(case: Json, constants: Json) -> object:
     return answers
 
 
-def _start(case: Json, estimation: int, elapsed_s: float) -> binpacking.EstimationLimiter:
+def _start(case: Json, estimation: int, elapsed_s: float) -> binpacking_estimator.EstimationLimiter:
     """A threshold recorded as null is one that changes: one node more than the number of the estimation."""
     static, duration_s = [], 0.0
     for threshold in case["thresholds"]:
         nodes = threshold["max_nodes"]
-        static.append(binpacking.make_static_threshold(estimation + 1 if nodes is None else nodes))
-        duration_s = binpacking.combine_limits(duration_s, float(threshold["max_duration_s"] or 0))
-    return binpacking.EstimationLimiter(static, _Elapsed(elapsed_s, duration_s))
+        static.append(binpacking_estimator.make_static_threshold(estimation + 1 if nodes is None else nodes))
+        duration_s = binpacking_estimator.combine_limits(duration_s, float(threshold["max_duration_s"] or 0))
+    return binpacking_estimator.EstimationLimiter(static, _Elapsed(elapsed_s, duration_s))
 
 
 def _min_limit(case: Json, constants: Json) -> object:
     """Durations are recorded in seconds; what allows nothing is one nanosecond below zero there."""
     item, other = case["a"], case["b"]
-    combined = binpacking.combine_limits(item, other)
+    combined = binpacking_estimator.combine_limits(item, other)
     if isinstance(item, float) or isinstance(other, float):
-        return combined * NANOSECOND if combined == binpacking.NO_NODES else combined
+        return combined * NANOSECOND if combined == binpacking_estimator.NO_NODES else combined
     return combined
 
 
 def _similar_group_capacity(case: Json, constants: Json) -> object:
     groups = [case["group"], *case["similar"]]
-    return binpacking.make_similar_groups_threshold((group["size"], group["max"]) for group in groups).nodes
+    return binpacking_estimator.make_similar_groups_threshold((group["size"], group["max"]) for group in groups).nodes
 
 
 def _cluster_capacity(case: Json, constants: Json) -> object:
-    return binpacking.make_cluster_capacity_threshold(case["max_nodes_total"], case["current"]).nodes
+    return binpacking_estimator.make_cluster_capacity_threshold(case["max_nodes_total"], case["current"]).nodes
 
 
 def _order(case: Json, constants: Json) -> object:
     pods = [objects.pod(group["pod"], pending=True) for group in case["groups"]]
     requests = [dict(pod.spec.requests) for pod in pods]
-    order = binpacking.sort_decreasing(
+    order = binpacking_estimator.sort_decreasing(
         np.array([request.get(facts.CPU, 0) for request in requests], dtype=np.int64),
         np.array([request.get(facts.MEMORY, 0) for request in requests], dtype=np.int64),
         ALLOCATABLE_MILLICPU,

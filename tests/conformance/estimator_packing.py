@@ -8,8 +8,8 @@ import numpy as np
 from tests.conformance import objects
 from tests.conformance.outcome import Json
 from windlass.engine.model import facts, settings
-from windlass.engine.placement import binpacking
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.placement import binpacking_estimator
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 
 def generated(case: Json, constants: Json) -> object:
@@ -36,20 +36,20 @@ def packing(case: Json, constants: Json) -> object:
 
 def _estimate(
     case: Json, template: facts.Node, existing: list[facts.Node], running: list[facts.Pod]
-) -> binpacking.Estimate:
+) -> binpacking_estimator.Estimate:
     snapshot = snapshots.build_snapshot(existing, running)
     groups = [
-        binpacking.ShapeCount(snapshot.shape_of(objects.pod(group["pod"])), group["count"])
+        binpacking_estimator.ShapeCount(snapshot.shape_of(objects.pod(group["pod"])), group["count"])
         for group in case["pod_groups"]
     ]
     daemons = tuple(snapshot.shape_of(objects.pod(pod)) for pod in case.get("pods") or ())
     # The peer visits new nodes in random order; a case was recorded where six runs agreed. So most draws must agree.
     draws = Counter(
-        binpacking.estimate(
+        binpacking_estimator.estimate(
             snapshot,
             groups,
-            binpacking.NodeTemplate(template, daemons),
-            binpacking.EstimationLimiter([binpacking.make_static_threshold(case["max_nodes"])]),
+            binpacking_estimator.NodeTemplate(template, daemons),
+            binpacking_estimator.EstimationLimiter([binpacking_estimator.make_static_threshold(case["max_nodes"])]),
             settings.DEFAULT_FILTER_CONFIG,
             fastpath=bool(case.get("fastpath")),
             scatter=np.random.default_rng(seed),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
 from windlass import quantity
-from windlass.autoscaler import priority_config
+from windlass.autoscaler import priority_expander_config
 from windlass.engine.expanders import chain, least_nodes, least_waste, most_pods, price, priority
 from windlass.engine.model import facts
 from windlass.engine.model.scale_up_status import ExpansionOption, SchedulablePods
@@ -51,7 +51,7 @@ def _priority(case: Json, constants: Json) -> object:
     options = [ExpansionOption(group, facts.Node(group), 1) for group in case["ids"]]
     data = {"priorities": case["priorities"]} if "priorities" in case else {}
     try:
-        rules = priority_config.read_config_map("kube-system", data)
+        rules = priority_expander_config.read_config_map("kube-system", data)
     except InvalidObject:
         rules = ()
     return {"kept": sorted(option.group for option in priority.find_best_options(options, rules))}

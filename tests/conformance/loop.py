@@ -9,11 +9,10 @@ from typing import Any
 
 from windlass.autoscaler.options import flags
 from windlass.engine import loop, loop_memory
-from windlass.engine.model import durable_memory, dynamic_resources, facts, node_groups, scale_down_state
+from windlass.engine.model import durable_memory, dynamic_resources, facts, node_groups, scale_down_state, well_known
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down import eligibility
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 
 NOW_S = 1_000_000.0
 PEER = flags.parse_settings({"behavior": "cluster-autoscaler"})
@@ -35,7 +34,7 @@ def complete(node: facts.Node) -> facts.Node:
 
 def disable_scale_down(node: facts.Node) -> facts.Node:
     """The node with the annotation that keeps it."""
-    return replace(node, annotations={**node.annotations, eligibility.SCALE_DOWN_DISABLED: "true"})
+    return replace(node, annotations={**node.annotations, well_known.SCALE_DOWN_DISABLED: "true"})
 
 
 def make_group(id: str, nodes: Sequence[facts.Node], target: int | None = None, **fields: Any) -> node_groups.NodeGroup:
@@ -51,7 +50,7 @@ def observe(
     offered: Iterable[dynamic_resources.DeviceFact] = (),
     **more: Any,
 ) -> Observation:
-    return Observation(snapshot.build_snapshot(nodes, pods, offered=offered), tuple(groups), **more)
+    return Observation(cluster_snapshot.build_snapshot(nodes, pods, offered=offered), tuple(groups), **more)
 
 
 def run(

@@ -10,7 +10,7 @@ from windlass.engine.model import facts
 from windlass.engine.model.scheduling_reasons import Refusal
 from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import inter_pod_affinity, registry
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 _MARK = "nominated"

@@ -5,8 +5,8 @@ from dataclasses import replace
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
 from windlass import quantity, selectors
+from windlass.engine import resource_quotas
 from windlass.engine.model import facts, scale_up_status
-from windlass.engine.scale_up import quotas
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 NOTHING = LabelSelector((Requirement("no-node-has-this", Operator.EXISTS),))
@@ -23,9 +23,9 @@ def _consume(case: Json, constants: Json) -> object:
     return {**_describe(answer), "left": {room.quota.id: room.left for room in tracker.headrooms}}
 
 
-def _make_tracker(case: Json) -> quotas.QuotaTracker:
-    return quotas.QuotaTracker(
-        quotas.Headroom(
+def _make_tracker(case: Json) -> resource_quotas.QuotaTracker:
+    return resource_quotas.QuotaTracker(
+        resource_quotas.Headroom(
             scale_up_status.Quota(quota["name"], quota["left"], EVERYTHING if quota["applies"] else NOTHING),
             quota["left"],
         )
@@ -37,7 +37,7 @@ def _make_node(case: Json) -> facts.Node:
     return objects.node({"metadata": {"name": "n"}, "status": {"capacity": case["node"], "allocatable": case["node"]}})
 
 
-def _describe(answer: quotas.QuotaCheck) -> Json:
+def _describe(answer: resource_quotas.QuotaCheck) -> Json:
     exceeded = {exceeded.quota: list(exceeded.resources) for exceeded in answer.exceeded}
     return {"allowed": answer.allowed, "exceeded": exceeded}
 
@@ -51,13 +51,13 @@ def _tracker(case: Json, constants: Json) -> object:
         for quota in case["quotas"]
     ]
     groups = case["group_of"]
-    tracker = quotas.make_tracker(
-        quotas.QuotaBound(case["mode"]), rules, [(node, groups.get(node.name)) for node in nodes]
+    tracker = resource_quotas.make_tracker(
+        resource_quotas.QuotaBound(case["mode"]), rules, [(node, groups.get(node.name)) for node in nodes]
     )
     return [_operate(tracker, op) for op in case["ops"]]
 
 
-def _operate(tracker: quotas.QuotaTracker, op: Json) -> Json:
+def _operate(tracker: resource_quotas.QuotaTracker, op: Json) -> Json:
     ask = tracker.consume if op["op"] == "consume" else tracker.check
     try:
         return _describe(ask(op["group"], objects.node(op["node"]), op["delta"]))
@@ -76,20 +76,20 @@ def _make_selector(written: Json | None) -> selectors.UnparsedLabelSelector:
 
 def _capacity_quota(case: Json, constants: Json) -> object:
     written = case["quota"]
-    quota = quotas.CapacityQuota(
+    quota = resource_quotas.CapacityQuota(
         written["metadata"]["name"],
         _read_amounts(written["spec"]["limits"]["resources"]),
         _make_selector(written["spec"]["selector"]) if "selector" in written["spec"] else None,
         written["metadata"]["generation"],
     )
     nodes = [
-        quotas.QuotaNode(
+        resource_quotas.QuotaNode(
             node["metadata"]["name"], node["metadata"]["labels"], _read_amounts(node["status"]["capacity"])
         )
         for node in case["nodes"]
     ]
-    status = quotas.update_status(quota, nodes, lambda whole: quantity.parse_quantity(str(whole)), 0.0)
-    rule = quotas.make_enforced_quota(replace(quota, status=status))
+    status = resource_quotas.update_status(quota, nodes, lambda whole: quantity.parse_quantity(str(whole)), 0.0)
+    rule = resource_quotas.make_enforced_quota(replace(quota, status=status))
     facts_of = {node["metadata"]["name"]: objects.node(node) for node in case["nodes"]}
     found: Json = {
         "conditions": [_describe_condition(condition) for condition in status.conditions],
@@ -109,7 +109,7 @@ def _capacity_quota(case: Json, constants: Json) -> object:
     return found
 
 
-def _describe_condition(condition: quotas.QuotaCondition) -> Json:
+def _describe_condition(condition: resource_quotas.QuotaCondition) -> Json:
     return {
         "message": condition.message,
         "observed_generation": condition.observed_generation,

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json
-from windlass.autoscaler import priority_config
+from windlass.autoscaler import priority_expander_config
 from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.expanders import priority
 from windlass.engine.model import facts, node_groups
@@ -140,7 +140,7 @@ class World:
     def _priorities(self) -> tuple[priority.PriorityRule, ...]:
         for item in self._of_kind("ConfigMap"):
             if item["metadata"]["name"] == "cluster-autoscaler-priority-expander":
-                return priority_config.parse_priorities(item["data"]["priorities"])
+                return priority_expander_config.parse_priorities(item["data"]["priorities"])
         return ()
 
     def _of_kind(self, kind: str) -> list[Json]:

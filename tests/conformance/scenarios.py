@@ -12,7 +12,7 @@ from tests.conformance.outcome import Json, Outcome, read_lines
 from tests.conformance.scenario_cluster import EPOCH_S, World
 from windlass.autoscaler.options import flags
 from windlass.engine import loop, loop_memory, taints
-from windlass.engine.cluster_state import health
+from windlass.engine.cluster_state import backoff
 from windlass.engine.model import decision_record, node_groups, plan, scale_up_status
 from windlass.engine.model.decision_record import NOT_ACTIONABLE
 from windlass.engine.model.plan import PlanResult as Outcomes
@@ -78,7 +78,7 @@ def tell(decision: loop.Decision, world: World, observation: Observation, settin
     }
     backoffs = decision.memory.durable.health.backoffs
     waiting = {
-        group: backoff for group in backoffs if (backoff := health.find_backoff(backoffs, group, now_s)) is not None
+        group: current for group in backoffs if (current := backoff.find_backoff(backoffs, group, now_s)) is not None
     }
     optional: Json = {
         "scale_up_more": [tell_scale_up(proposal, observation) for proposal in story.scale_ups[1:]],

@@ -2,14 +2,14 @@
 
 from tests.conformance import loop
 from tests.conformance.outcome import Json, by_section
-from windlass.engine.model import durable_memory, facts, node_groups
+from windlass.engine import resource_quotas
+from windlass.engine.model import durable_memory, facts, node_groups, well_known
 from windlass.engine.model.scale_down_state import NodeRemoval, ScaleDownState
 from windlass.engine.model.settings import GroupDefaults
-from windlass.engine.scale_down import eligibility, unneeded
-from windlass.engine.scale_up import quotas
+from windlass.engine.scale_down import unneeded
 
 NOW_S = 1_000_000.0
-NO_MINIMUM: tuple[quotas.Headroom, ...] = ()
+NO_MINIMUM: tuple[resource_quotas.Headroom, ...] = ()
 
 
 def _min_size(case: Json, constants: Json) -> Json:
@@ -38,7 +38,7 @@ def _reasons(case: Json, constants: Json) -> Json:
     recorded = case["node"]
     node = facts.Node(
         "node",
-        annotations={eligibility.SCALE_DOWN_DISABLED: "true"} if recorded["scale_down_disabled"] else {},
+        annotations={well_known.SCALE_DOWN_DISABLED: "true"} if recorded["scale_down_disabled"] else {},
         conditions=(facts.Condition("Ready", "True" if recorded["ready"] else "False"),),
     )
     times = GroupDefaults(scale_down_unneeded_time_s=case["unneeded_s"], scale_down_unready_time_s=case["unready_s"])
@@ -50,7 +50,7 @@ def _reasons(case: Json, constants: Json) -> Json:
     wait_s = None if case["threshold_unavailable"] else unneeded.find_unneeded_time_s(node, times)
     since_s = NOW_S + recorded["unneeded_since_s"]
     asked = unneeded.UnneededNode(node, NodeRemoval(node.name), since_s, group, wait_s)
-    removable_nodes = unneeded.find_removable_nodes([asked], {}, quotas.QuotaTracker(NO_MINIMUM), NOW_S)
+    removable_nodes = unneeded.find_removable_nodes([asked], {}, resource_quotas.QuotaTracker(NO_MINIMUM), NOW_S)
     return {"reason": str(removable_nodes.kept[0].reason)} if removable_nodes.kept else {}
 
 

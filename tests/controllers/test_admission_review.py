@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass import errors
-from windlass.apiserver import patches
+from windlass.apiserver import patch_handlers
 from windlass.controllers import admission, operator_process
 
 Json = dict[str, Any]
@@ -56,7 +56,7 @@ def test_a_machine_pool_is_completed_and_judged_at_cluster_apis_paths() -> None:
     found["spec"] = {"clusterName": "c", "template": {"spec": machine}}
     response = ask("/mutate-cluster-x-k8s-io-v1beta2-machinepool", found)
     patch = msgspec.json.decode(base64.b64decode(response["patch"]))
-    made = patches.json_patch(found, patch)
+    made = patch_handlers.json_patch(found, patch)
     assert made["spec"]["replicas"] == 1
     assert made["spec"]["template"]["spec"]["version"] == "v1.36.3"
     assert ask("/validate-cluster-x-k8s-io-v1beta2-machinepool", made)["allowed"]
@@ -79,4 +79,4 @@ objects = st.dictionaries(keys, values, max_size=4)
 
 @given(objects, objects)
 def test_a_patch_makes_one_object_of_the_other(before: Json, after: Json) -> None:
-    assert patches.json_patch(before, list(admission.json_patch(before, after))) == after
+    assert patch_handlers.json_patch(before, list(admission.json_patch(before, after))) == after

@@ -22,17 +22,17 @@ from windlass.controllers.machine_pool import model as machine_pool
 from windlass.controllers.openshift.cluster_autoscaler import reconcile as cluster_autoscaler_reconcile
 from windlass.controllers.openshift.machineset_sync import controller
 from windlass.engine import quarantine, taints
-from windlass.engine.actuation import deletion, evictor
-from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.actuation import eviction, node_deletion
+from windlass.engine.capacity_apis import provisioning_request_conditions
 from windlass.engine.model import deviations, settings
-from windlass.engine.scale_up import pod_list
+from windlass.engine.scale_up import pending_pods
 from windlass.kube import informers, time_formats
 from windlass.observability import decision_events, reporter
-from windlass.providers.clusterapi import deletion as clusterapi_deletion
+from windlass.providers.clusterapi import delete_annotations as clusterapi_deletion
 from windlass.providers.clusterapi import informers as clusterapi_informers
 from windlass.providers.clusterapi import scale_client
 from windlass.runtime import http_listener
-from windlass.simulator.cluster import deployments, node_lifecycle
+from windlass.simulator.cluster import node_lifecycle, workloads
 from windlass.simulator.scenario import model as scenario_model
 from windlass.sweep import executors
 
@@ -73,7 +73,7 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     (
         "capacity-apis.md",
         "CapacityReservationTimeExpired, CapacityBookingConsumed | after {}",
-        provisioning_conditions.BOOKING_S,
+        provisioning_request_conditions.BOOKING_S,
     ),
     (
         "capacity-apis.md",
@@ -84,11 +84,11 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("concepts.md", "are gathered until none has come for {}", WINDOW_S),
     ("concepts.md", "the group *backs off*, {} at first", BACKOFF.initial_node_group_backoff_duration_s),
     ("concepts.md", "twice as long each time, up to {}", BACKOFF.max_node_group_backoff_duration_s),
-    ("deviations.md", "Waits until the oldest pending pod is {} old", pod_list.YOUNG_S),
+    ("deviations.md", "Waits until the oldest pending pod is {} old", pending_pods.YOUNG_S),
     (
         "deviations.md",
         "Waits until the oldest pending pod is 2 s old ({} if it wants a GPU)",
-        pod_list.YOUNG_WITH_GPU_S,
+        pending_pods.YOUNG_WITH_GPU_S,
     ),
     ("deviations.md", "Waits until no pending pod has come for {}", WINDOW_S),
     ("deviations.md", "A burst is answered {} after the last pod", WINDOW_S),
@@ -97,13 +97,13 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
         "mark must be seen on a watch, and {} passes before the size",
         clusterapi_deletion._OTHERS_HEAR_S,
     ),
-    ("deviations.md", "the node is rolled back within {} (`MachineStayed`)", deletion._STATUS_DELAY_S),
+    ("deviations.md", "the node is rolled back within {} (`MachineStayed`)", node_deletion._STATUS_DELAY_S),
     ("deviations.md", "none of its nodes is removed for {}", scale_client._TRY_AGAIN_S),
-    ("deviations.md", "Here a drain that is under way rests, for {} at most", deletion.MAX_HOLD_S),
+    ("deviations.md", "Here a drain that is under way rests, for {} at most", node_deletion.MAX_HOLD_S),
     (
         "deviations.md",
         "A pod that is still there after the longest grace period and {} makes",
-        evictor.POD_EVICTION_HEADROOM_S,
+        eviction.POD_EVICTION_HEADROOM_S,
     ),
     ("deviations.md", "It is rolled back {} after it was marked", taints.DELETION_TAKES_S),
     ("deviations.md", "It fails when it is {} old", deviations.ALL_DEVIATIONS.pod_template_grace_s),
@@ -118,7 +118,7 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("faq.md", "tried all of them; at most {} after the first", deviations.ALL_DEVIATIONS.quiet_window_max_s),
     ("faq.md", "The same event about the same object is written once in {}", reporter.EVENT_DEDUPLICATION_S),
     ("faq.md", "may take `--max-node-startup-time` ({}, and an annotation", GROUP.max_node_startup_time_s),
-    ("faq.md", "Pods that outlive that and {} count as gone", evictor.POD_EVICTION_HEADROOM_S),
+    ("faq.md", "Pods that outlive that and {} count as gone", eviction.POD_EVICTION_HEADROOM_S),
     ("faq.md", "A pod that is alone triggers a scale-up {} after it turned unschedulable", WINDOW_S),
     ("faq.md", "A node goes {} after it was last needed", GROUP.scale_down_unneeded_time_s),
     ("flags.md", "ToBeDeleted taints older than {} that belong", taints.DELETION_TAKES_S),
@@ -147,13 +147,17 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("runbook.md", "tried again when its backoff ends, 5 to {}", BACKOFF.max_node_group_backoff_duration_s),
     ("runbook.md", "longer than {}: `--max-node-provision-time`", GROUP.max_node_provision_time_s),
     ("runbook.md", "The same reason about the same object is written once in {}", reporter.EVENT_DEDUPLICATION_S),
-    ("runbook.md", "There is room for all its pods now, and it is booked for {}", provisioning_conditions.BOOKING_S),
+    (
+        "runbook.md",
+        "There is room for all its pods now, and it is booked for {}",
+        provisioning_request_conditions.BOOKING_S,
+    ),
     (
         "runbook.md",
         "It is tried again after 1, 2, 4 … {}",
         settings.ProvisioningRequestSettings().provisioning_request_max_backoff_time_s,
     ),
-    ("runbook.md", "The room was kept for {}", provisioning_conditions.BOOKING_S),
+    ("runbook.md", "The room was kept for {}", provisioning_request_conditions.BOOKING_S),
     ("runbook.md", "The workload cluster has not answered for {}", machine_pool.MachinePoolSettings().grace_s),
     ("runbook.md", "was not ready three times in a row, {} apart", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
     ("scenarios.md", "how often series are noted down | {}", DEFAULTS["Scenario", "sample"]),
@@ -163,7 +167,7 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("scenarios.md", "how long it may take at most for that | {}", DEFAULTS["Workload", "start"].delay.median_s),
     ("scenarios.md", "how long it may take at most for that | 3 s, {}", DEFAULTS["Workload", "stop"].delay.median_s),
     ("scenarios.md", "how long it may take at most for that | 3 s, 2 s, {}", DEFAULTS["Workload", "grace"]),
-    ("scenarios.md", "statuses of ReplicaSets follow {} later", deployments.STATUS_LAG_S),
+    ("scenarios.md", "statuses of ReplicaSets follow {} later", workloads.STATUS_LAG_S),
     ("scenarios.md", "A node that falls silent is unknown after {}", node_lifecycle.MONITOR_GRACE_S),
     ("scenarios.md", "a machine that vanished loses its node {} after that", node_lifecycle.NODE_REMOVAL_DELAY_S),
     ("security.md", "nodes for all pods of that namespace, {} at a time", quarantine.RETRY_S),

@@ -12,7 +12,7 @@ from tools import (
     source_analysis,
     verdicts_reference,
 )
-from windlass.autoscaler.options import flag_help, flags
+from windlass.autoscaler.options import command_line, flags
 from windlass.engine.model.drains import ENDED_PHASES, DrainPhase
 from windlass.engine.model.scale_down_state import UnremovableReason
 
@@ -27,7 +27,7 @@ def test_nothing_else_is_among_the_pages() -> None:
 
 
 def test_every_flag_has_a_sentence() -> None:
-    told = {entry.name: entry.told for _, entries in flag_help.find_sections() for entry in entries}
+    told = {entry.name: entry.told for _, entries in command_line.find_sections() for entry in entries}
     assert sorted(told) == sorted(flags.READERS)
     assert [name for name, sentence in told.items() if not sentence.endswith(".")] == []
 

@@ -27,7 +27,8 @@ from tests.engine.loop.builders import (
 )
 from tests.engine.snapshot import column_values
 from windlass.engine import loop, quarantine, taints
-from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.actuation import soft_taints
+from windlass.engine.capacity_apis import provisioning_request_conditions
 from windlass.engine.cluster_state import readiness, upcoming_nodes
 from windlass.engine.drainability import pdb, rules
 from windlass.engine.expanders import priority
@@ -38,10 +39,10 @@ from windlass.engine.model.provisioning import BufferPods, PodSet, ProvisioningR
 from windlass.engine.observation import Observation
 from windlass.engine.predicates import registry
 from windlass.engine.quarantine import RETRY_S, FaultSubject, SubsetSearch, Suspect
-from windlass.engine.scale_down import eligibility, simulation, soft_taints
+from windlass.engine.scale_down import eligibility, removal_simulator
 from windlass.engine.scale_up import node_templates, pod_list, template_fit
+from windlass.engine.snapshot import cluster_snapshot, node_table
 from windlass.engine.snapshot import columns as snapshot_columns
-from windlass.engine.snapshot import node_table, snapshot
 
 ERRORS = (ValueError, RecursionError, OverflowError, ZeroDivisionError, KeyError, MemoryError, AssertionError)
 SETTINGS = choose(
@@ -100,7 +101,7 @@ def make_world() -> Observation:
                 ODD,
                 ODD,
                 "uid-r",
-                provisioning_conditions.CHECK_CAPACITY_CLASS,
+                provisioning_request_conditions.CHECK_CAPACITY_CLASS,
                 (PodSet("t", 1, spare),),
                 created_s=NOW_S - 60,
             ),
@@ -158,9 +159,15 @@ PLACES = [
     Place(node_templates, "_with_price", lambda template, price: template.node.labels["pool"] == ODD, *GROUP),
     Place(node_table.NodeTable, "add_copies", about_odd_template, *GROUP),
     Place(engine_settings, "_override", lambda option, _: option == 0.123, *GROUP),
-    Place(provisioning_conditions, "find_expired", lambda found, *_: bool(found), FaultSubject.REQUEST, ("odd/odd",)),
     Place(
-        snapshot.Snapshot,
+        provisioning_request_conditions,
+        "find_expired",
+        lambda found, *_: bool(found),
+        FaultSubject.REQUEST,
+        ("odd/odd",),
+    ),
+    Place(
+        cluster_snapshot.Snapshot,
         "append_pods",
         lambda _, like, names: names == ["odd-buffer-0"],
         FaultSubject.BUFFER,
@@ -293,7 +300,7 @@ def test_a_node_is_blamed_for_what_only_its_trial_raises(monkeypatch: pytest.Mon
             running(f"agent-{number}", f"busy-{number}", 10, namespace="kube-system", owner=AGENT)
         )
     row = observation.snapshot.nodes.rows["busy-2"]
-    trial = Place(simulation.RemovalSimulator, "_relocate", lambda _, tried, *__: tried == row, *NODE)
+    trial = Place(removal_simulator.RemovalSimulator, "_relocate", lambda _, tried, *__: tried == row, *NODE)
     break_place(monkeypatch, trial, KeyError)
     decision = decide_once(observation, SETTINGS)
     assert [str(fault.suspect) for fault in decision.faults] == ["Node busy-2"]

@@ -11,8 +11,8 @@ from tests.engine.drainability import builders
 from tests.engine.loop import builders as loop_builders
 from tests.engine.loop.builders import LONG_AGO_S, NOW_S
 from windlass.engine import taints
-from windlass.engine.capacity_apis import provisioning_conditions
-from windlass.engine.capacity_apis.buffer_pods import FAKE_POD_ANNOTATION
+from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis.capacity_buffer import FAKE_POD_ANNOTATION
 from windlass.engine.loop import Decision
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, node_groups, plan, well_known
@@ -20,7 +20,7 @@ from windlass.engine.model.provisioning import CONSUME_ANNOTATION, BufferPods, P
 from windlass.engine.model.scale_up_status import Quota
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.explain import explain_context
 from windlass.selectors import LabelSelector, Operator, Requirement
 
@@ -56,7 +56,7 @@ class Cluster:
 
     def observe(self) -> Observation:
         return Observation(
-            snapshot.build_snapshot(self.nodes.values(), self.pods, stored=self.stored),
+            cluster_snapshot.build_snapshot(self.nodes.values(), self.pods, stored=self.stored),
             tuple(self.groups.values()),
             budgets=self.budgets,
             controllers=self.controllers,
@@ -341,7 +341,10 @@ def _requests(draw: random.Random) -> Iterator[ProvisioningRequest]:
             digest=str(cpu),
         )
         kind = draw.choice(
-            (provisioning_conditions.CHECK_CAPACITY_CLASS, provisioning_conditions.ATOMIC_SCALE_UP_CLASS)
+            (
+                provisioning_request_conditions.CHECK_CAPACITY_CLASS,
+                provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS,
+            )
         )
         sets = (PodSet("t", draw.randint(1, 4), pod),)
         yield ProvisioningRequest("default", name, f"uid-{name}", kind, sets, created_s=NOW_S - 60, generation=1)

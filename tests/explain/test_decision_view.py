@@ -13,7 +13,7 @@ from windlass.engine.model.plan import PlanResult
 from windlass.engine.model.settings import Settings
 from windlass.explain import cluster, explain_context, nodes
 from windlass.explain.decision_view import DecisionView
-from windlass.observability import cluster_status, status_builder
+from windlass.observability import status_builder, status_configmap
 
 
 @given(worlds())
@@ -23,7 +23,7 @@ def test_both_statuses_and_explain_show_the_same_groups_and_pods(world: World) -
     at = explain_context.ExplainContext(decision.evaluated, LoopMemory(), Settings(), NOW_S, decision)
     view, explained = at.view, cluster.explain_cluster(at)
     published = status_builder.build_status(view, status_builder.measure_cluster(observation, NOW_S))
-    status = cluster_status.build_cluster_status(view, PlanResult(), cluster_status.initial_status(NOW_S), NOW_S)
+    status = status_configmap.build_cluster_status(view, PlanResult(), status_configmap.initial_status(NOW_S), NOW_S)
     published_groups = {group.id: group for group in published.groups}
     for group in explained.groups:
         grown = group.target_size if group.grows_to is None else group.grows_to

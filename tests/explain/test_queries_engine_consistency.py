@@ -19,21 +19,11 @@ from windlass.engine.model import facts, node_groups, plan, scale_down_state
 from windlass.engine.model.settings import Settings
 from windlass.engine.predicates import registry
 from windlass.engine.scale_up import options
-from windlass.explain import (
-    cluster,
-    explain_context,
-    groups,
-    nodes,
-    pods,
-    queries,
-    remedies,
-    render_pods,
-    verdicts,
-)
+from windlass.explain import cluster, explain_context, groups, nodes, obstacles, pods, queries, render_pods, verdicts
 from windlass.explain.decision_view import RemovalState
 from windlass.explain.nodes import NodeExplanation, PodDisposition
+from windlass.explain.obstacles import RemedyKind
 from windlass.explain.pods import PodExplanation, PodState
-from windlass.explain.remedies import RemedyKind
 from windlass.explain.verdicts import GroupVerdict
 
 
@@ -161,7 +151,7 @@ def check_cure(world: World, chosen: Settings, account: PodExplanation, verdict:
     """Everything else as it is, but that no other pod waits and no other group grows: the group is raised for it."""
     pod = next(one for one in world.pods if one.key == account.key)
     longer = NOW_S - 100.0
-    cured = replace(remedies.apply_remedies(pod, verdict.remedies), created_s=longer, unschedulable_since_s=longer)
+    cured = replace(obstacles.apply_remedies(pod, verdict.remedies), created_s=longer, unschedulable_since_s=longer)
     sizes = {remedy.key: remedy.amount for remedy in verdict.remedies if remedy.change is RemedyKind.MAX_SIZE}
     found = tuple(
         replace(group, max_size=sizes.get(group.id, group.max_size) if group.id == verdict.group else group.target_size)

@@ -17,13 +17,13 @@ from hypothesis import given
 
 from tests import strategies
 from tests.autoscaler.in_process_cluster import Cluster, play
-from tests.autoscaler.recording import recorded_clusters
+from tests.autoscaler.record_replay import recorded_clusters
 from tests.engine.loop import builders
 from tests.malformed_objects import mutations
 from windlass import errors
-from windlass.autoscaler import memory_encoding, priority_config, scheduler_config
-from windlass.autoscaler.recording import recording_file
-from windlass.autoscaler.recording.replay import Recording
+from windlass.autoscaler import memory_store, priority_expander_config, scheduler_config
+from windlass.autoscaler.record_replay import recording_file
+from windlass.autoscaler.record_replay.replay import Recording
 from windlass.engine.loop import decide
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import durable_memory
@@ -100,7 +100,7 @@ def test_a_bent_scenario_is_refused_or_read(chance: random.Random) -> None:
         lambda text: loader.parse_scenario(text, "bent.yaml"),
         lambda text: list(yaml_documents.read_documents(text, "bent.yaml")),
         lambda text: list(yaml_documents.read_documents(text.encode(), "bent.yaml", strict=True)),
-        lambda text: priority_config.parse_priorities(text),
+        lambda text: priority_expander_config.parse_priorities(text),
         lambda text: scheduler_config.parse_profile(text, "bent.yaml"),
     ],
     ids=["kubeconfig", "scenario", "manifest", "strict manifest", "priorities", "scheduler configuration"],
@@ -212,13 +212,13 @@ def test_a_memory_that_somebody_edited_is_refused_or_decided_with(memory: object
     if chance.random() < 0.2:
         packed = mutations.bend_bytes(packed, chance)
     try:
-        durable = memory_encoding.decode_memory(packed.decode(errors="replace"))
+        durable = memory_store.decode_memory(packed.decode(errors="replace"))
     except errors.InvalidInput:
         return
     nodes = builders.nodes("a", 3)
     observation = builders.observe([builders.group("a", nodes)], nodes, [builders.pending("large", 9000)])
     decided = decide(observation, LoopMemory(durable), Settings(), builders.NOW_S)
-    memory_encoding.decode_memory(memory_encoding.encode_memory(decided.memory.durable))
+    memory_store.decode_memory(memory_store.encode_memory(decided.memory.durable))
 
 
 @given(mutations.seeds)

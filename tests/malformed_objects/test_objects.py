@@ -20,7 +20,7 @@ from windlass.autoscaler import informer_sinks
 from windlass.autoscaler.app import AutoscalerProcess
 from windlass.engine.loop import Decision
 from windlass.engine.model import facts
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.kube import reflector, resources, transport
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.simulator import autoscaler_run
@@ -205,7 +205,7 @@ def test_whatever_a_running_pod_looks_like_it_stays_on_its_node(chance: random.R
         if chance.random() < 0.2:
             found["metadata"][key] = mutations.bend(found["metadata"].get(key), chance)
     found["status"]["conditions"] = mutations.bend(found["status"]["conditions"], chance)
-    kept = snapshot.Snapshot()
+    kept = cluster_snapshot.Snapshot()
     kept.add_node(facts.Node("n"))
     reflected = reflector.Reflector(
         resources.PODS, informer_sinks.pod_sink(kept, informer_sinks.ChangeBuffer()), random.Random(1)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.engine.loop import builders
 from tests.observability.recorded_situations import NOW_S, Play, carried_out, find, flat, mark
-from windlass.autoscaler import priority_config
+from windlass.autoscaler import priority_expander_config
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, node_groups, plan
 from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
@@ -127,7 +127,7 @@ def test_instances_that_could_not_be_created_are_told_with_class_code_and_messag
 
 
 def test_groups_that_no_priority_matches_are_told_to_the_priorities() -> None:
-    rules = priority_config.parse_priorities("10: [spot.*]")
+    rules = priority_expander_config.parse_priorities("10: [spot.*]")
     groups = [builders.group("spot", target=0), builders.group("plain", target=0)]
     observation = builders.observe(groups, [], [builders.pending("p", 100)], priorities=rules)
     play = Play(builders.choose(builders.PEER, "scale_up", expander=("priority",)))
@@ -137,7 +137,7 @@ def test_groups_that_no_priority_matches_are_told_to_the_priorities() -> None:
     assert "node group plain not found" in event.message
     assert find(play.said, "PriorityConfigMapNoGroupMatched") == []
     nobody = Play(play.settings)
-    nobody.decide(replace(observation, priorities=priority_config.parse_priorities("10: [other]")))
+    nobody.decide(replace(observation, priorities=priority_expander_config.parse_priorities("10: [other]")))
     assert len(find(nobody.said, "PriorityConfigMapNotMatchedGroup")) == 2
     assert len(find(nobody.said, "PriorityConfigMapNoGroupMatched")) == 1
 

@@ -10,7 +10,7 @@ from windlass.autoscaler.options import flags
 from windlass.engine.loop import Decision
 from windlass.explain.decision_view import DecisionView
 from windlass.observability import decision_log
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 from windlass.simulator import autoscaler_run, simulation
 from windlass.simulator.scenario import loader
 
@@ -30,7 +30,7 @@ async def _play_every_loop(story: simulation.Simulation, hear: autoscaler_run.De
     servers = app.ApiServers(story.transport, story.transport)
     settings, wiring = flags.parse_settings(given), flags.parse_process_options({**given, **alone})
     playing = app.AutoscalerProcess(
-        servers, settings, wiring, group_discovery.read_config((), {}), story.clock, think, random.Random(4)
+        servers, settings, wiring, auto_discovery.read_config((), {}), story.clock, think, random.Random(4)
     )
     playing.autoscaler._skips_idle_loops = False
     async with asyncio.TaskGroup() as together:

@@ -15,7 +15,7 @@ from windlass.engine import taints
 from windlass.engine.model import facts, plan
 from windlass.engine.model.settings import Settings
 from windlass.observability import counter_values, gauge_values, metric_definitions, options
-from windlass.observability.metric_registry import MetricRegistry
+from windlass.observability.metric_definitions import MetricRegistry
 
 _SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (\S+)$")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')

@@ -22,10 +22,10 @@ from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.explain.decision_view import DecisionView
 from windlass.kube import time_formats
-from windlass.observability import cluster_status, status_configmap
-from windlass.observability.cluster_status import AutoscalerStatus, NodeGroupStatus, StatusCondition
+from windlass.observability import status_configmap
+from windlass.observability.status_configmap import AutoscalerStatus, NodeGroupStatus, StatusCondition
 
-BEFORE = cluster_status.initial_status(NOW_S - 10)
+BEFORE = status_configmap.initial_status(NOW_S - 10)
 
 
 def look(
@@ -35,7 +35,7 @@ def look(
 ) -> tuple[AutoscalerStatus, loop.Decision]:  # fmt: skip
     decision = loop.decide(observation, memory or LoopMemory(DurableMemory(loop=5)), settings, now_s)
     outcome = outcome or carried_out(decision.plan)
-    autoscaler_status = cluster_status.build_cluster_status(DecisionView(decision), outcome, before, now_s)
+    autoscaler_status = status_configmap.build_cluster_status(DecisionView(decision), outcome, before, now_s)
     return autoscaler_status, decision
 
 
@@ -58,7 +58,7 @@ def test_the_recorded_situation_gives_the_recorded_text() -> None:
         )
     }
     observation = builders.observe([group], [*members, *others], busy)
-    autoscaler_status, _ = look(observation, before=cluster_status.initial_status(now_s - 10, since), now_s=now_s)
+    autoscaler_status, _ = look(observation, before=status_configmap.initial_status(now_s - 10, since), now_s=now_s)
     ours, theirs = (
         status_configmap.format_status(autoscaler_status).split("\n"),
         cluster_autoscaler_recordings.STATUS.split("\n"),
@@ -91,7 +91,7 @@ def test_every_field_that_the_peer_can_show_is_shown() -> None:
         "sample", StatusCondition("Healthy", at_s, since_s), nodes, 8, 2, 12, StatusCondition("Backoff", at_s, since_s),
         Backoff(at_s + 60, 300.0, at_s, error), StatusCondition("CandidatesPresent", at_s, since_s), 2,
     )  # fmt: skip
-    cluster = cluster_status.ClusterWideStatus(
+    cluster = status_configmap.ClusterWideStatus(
         group.health, nodes, StatusCondition("NoActivity", at_s, since_s), group.scale_down, group.candidates
     )
     told = yaml.safe_load(
@@ -134,7 +134,7 @@ def test_every_field_that_the_peer_can_show_is_shown() -> None:
 
 
 def test_nothing_is_known_before_the_first_loop() -> None:
-    told = yaml.safe_load(status_configmap.format_status(cluster_status.initial_status(NOW_S)))
+    told = yaml.safe_load(status_configmap.format_status(status_configmap.initial_status(NOW_S)))
     nothing = {"lastProbeTime": None, "lastTransitionTime": None}
     assert told["autoscalerStatus"] == "Initializing"
     assert told["clusterWide"]["scaleUp"] == told["clusterWide"]["scaleDown"] == nothing
@@ -207,7 +207,7 @@ def test_a_restart_goes_on_with_the_times_of_the_text() -> None:
     members = builders.nodes("g", 1)
     observation = builders.observe([builders.group("g", members)], members, [builders.running("busy", "g-0", 3000)])
     first, decision = look(observation)
-    restored = cluster_status.initial_status(
+    restored = status_configmap.initial_status(
         NOW_S + 50, status_configmap.parse_transition_times(status_configmap.format_status(first))
     )
     second, _ = look(observation, before=restored, memory=decision.memory, now_s=NOW_S + 60)
@@ -269,7 +269,7 @@ def test_whatever_names_and_messages_hold_the_text_can_be_read_back(
     told = yaml.safe_load(text).get("nodeGroups", [])
     assert [group["name"] for group in told] == names
     messages = [group["scaleUp"]["backoffInfo"].get("errorMessage", "") for group in told]
-    assert messages == [cluster_status.truncate_message(message)] * len(names)
+    assert messages == [status_configmap.truncate_message(message)] * len(names)
     since = status_configmap.parse_transition_times(text)
     for group in groups:
         parts = {"health": group.health, "scaleUp": group.scale_up, "scaleDown": group.scale_down}

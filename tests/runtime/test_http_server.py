@@ -4,7 +4,7 @@ import pytest
 
 from windlass import errors
 from windlass.runtime import http_server
-from windlass.runtime.health import Health
+from windlass.runtime.http_server import Health
 
 
 async def get(port: int, path: str) -> tuple[int, str, str]:

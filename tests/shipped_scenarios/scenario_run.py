@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.autoscaler.recording import replay
+from windlass.autoscaler.record_replay import replay
 from windlass.simulator import autoscaler_run
 from windlass.simulator.report import page
 from windlass.simulator.scenario import loader, model

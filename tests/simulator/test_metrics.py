@@ -6,10 +6,9 @@ import pytest
 
 from tests.simulator import small_clusters
 from windlass.simulator import metrics, simulation
-from windlass.simulator.cluster import api_resources
-from windlass.simulator.cost_lower_bound import CostLowerBound
-from windlass.simulator.metrics import MetricSeries
-from windlass.simulator.scenario import loader, model, validation
+from windlass.simulator.cluster import api_objects
+from windlass.simulator.metrics import CostLowerBound, MetricSeries
+from windlass.simulator.scenario import loader, model
 
 Json = dict[str, Any]
 
@@ -31,7 +30,7 @@ expect:
 
 async def _add_one_at_an_hour_and_a_half_minute(story: simulation.Simulation) -> None:
     await story.clock.sleep(3630)
-    small_clusters.scale(story.cluster, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
+    small_clusters.scale(story.cluster, api_objects.MACHINE_DEPLOYMENTS, "general", 3)
     await story.clock.sleep(1e9)
 
 
@@ -87,7 +86,7 @@ def test_expectations_are_judged_with_what_was_found(result: simulation.Simulati
 
 
 def test_every_name_of_a_total_has_a_number(result: simulation.SimulationResult) -> None:
-    assert tuple(result.totals) == validation.TOTAL_MEASURES
+    assert tuple(result.totals) == loader.TOTAL_MEASURES
 
 
 def test_a_group_in_several_zones_counts_as_a_whole_by_its_own_name() -> None:

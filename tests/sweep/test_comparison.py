@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sweep import sample_plans
-from windlass.simulator.scenario import validation
-from windlass.sweep import comparison, html_page, tables
+from windlass.simulator.scenario import loader
+from windlass.sweep import comparison, sweep_report
 from windlass.sweep.comparison import COST, PENDING, SettingsRow
-from windlass.sweep.run_outcomes import RunOutcome
-from windlass.sweep.sweep_plan import SweepPlan, SweepTask
+from windlass.sweep.sweep_plan import RunOutcome, SweepPlan, SweepTask
 
 
 def outcome(cost: float, pending_s: float, **changes: float) -> RunOutcome:
-    totals = {**dict.fromkeys(validation.TOTAL_MEASURES, 0.0), "cost": cost, "pending_p95_s": pending_s, **changes}
+    totals = {**dict.fromkeys(loader.TOTAL_MEASURES, 0.0), "cost": cost, "pending_p95_s": pending_s, **changes}
     return RunOutcome(totals)
 
 
@@ -112,9 +111,9 @@ def test_settings_that_breach_a_check_or_miss_more_are_not_recommended() -> None
     (advice,) = comparison.recommend(rows)
     assert advice.row.number == 4
     assert [row.number for row in comparison.pareto_front(rows)] == [4]
-    assert tables.describe_problems(rows[1]) == ["1 breaches of checks"]
-    assert "most_nodes: found 2" in tables.describe_problems(rows[2])[0]
-    assert "SIGKILL" in tables.describe_problems(rows[3])[0]
+    assert sweep_report.describe_problems(rows[1]) == ["1 breaches of checks"]
+    assert "most_nodes: found 2" in sweep_report.describe_problems(rows[2])[0]
+    assert "SIGKILL" in sweep_report.describe_problems(rows[3])[0]
 
 
 def test_cheaper_at_the_price_of_waiting_is_told_as_that() -> None:
@@ -124,7 +123,7 @@ def test_cheaper_at_the_price_of_waiting_is_told_as_that() -> None:
         ("costs less, and pods wait longer", 2),
         ("pods wait less, and it costs more", 3),
     ]
-    assert list(tables.describe_differences(rows[2], rows[0])) == [
+    assert list(sweep_report.describe_differences(rows[2], rows[0])) == [
         "cost: $100.00 → $50.00, −$50.00 ± $0.00 (−50.0%)",
         "pending p95: 1m → 10m, +9m ± 0s (+900.0%)",
     ]
@@ -138,19 +137,19 @@ def test_where_nothing_has_a_price_node_hours_are_paid() -> None:
 def test_settings_of_which_every_run_failed_are_shown_as_such() -> None:
     plan = plan_of(2, 2)
     rows = rows_of([outcome(100, 60)] * 2, [RunOutcome(failed="RuntimeError: x (play)")] * 2)
-    assert tables.format_estimate(rows[1], COST) == ("–", "")
-    assert "RuntimeError: x (play)" in html_page.render_page(plan, rows)
-    assert tables.encode_csv(plan, rows).splitlines()[2].startswith("1,False,False,0,0,2,,")
+    assert sweep_report.format_estimate(rows[1], COST) == ("–", "")
+    assert "RuntimeError: x (play)" in sweep_report.render_page(plan, rows)
+    assert sweep_report.encode_csv(plan, rows).splitlines()[2].startswith("1,False,False,0,0,2,,")
 
 
 def test_a_page_with_nothing_played_at_all_can_be_made() -> None:
     rows = rows_of([RunOutcome(failed="x")] * 2, [RunOutcome(failed="x")] * 2)
-    assert tables.NO_RECOMMENDATION in html_page.render_page(plan_of(2, 2), rows)
+    assert sweep_report.NO_RECOMMENDATION in sweep_report.render_page(plan_of(2, 2), rows)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=9), st.booleans())
 def test_every_value_lies_on_its_axis_and_there_are_a_few_ticks(values: list[float], is_time: bool) -> None:
-    axis = html_page.make_axis(values, is_time=is_time)
+    axis = sweep_report.make_axis(values, is_time=is_time)
     assert all(0 <= axis.place(value) <= 1 for value in values)
     assert all(axis.low <= tick <= axis.high * (1 + 1e-9) for tick in axis.ticks)
     assert 1 <= len(axis.ticks) <= 12

@@ -16,7 +16,7 @@ from windlass.autoscaler.readers import nodes
 from windlass.engine.model import facts, node_groups, plan
 from windlass.kube import client, resources, rest_config
 from windlass.providers import base
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 from windlass.providers.clusterapi.machines import Machine
 from windlass.providers.clusterapi.provider import Provider
 
@@ -116,7 +116,7 @@ def _states(group: node_groups.NodeGroup) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def _follow(control_plane: Bed, namespace: str, version: str) -> AsyncIterator[Stage]:
-    config = group_discovery.read_config([f"clusterapi:namespace={namespace}"], {"CAPI_VERSION": version})
+    config = auto_discovery.read_config([f"clusterapi:namespace={namespace}"], {"CAPI_VERSION": version})
     async with rest_config.load_rest_config(clock.RealClock(), str(control_plane.kubeconfig)).connect() as carrier:
         talking = client.Client(carrier, clock.RealClock(), client.ClientSettings(qps=0))
         provider = Provider(talking, config)

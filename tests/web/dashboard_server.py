@@ -16,7 +16,7 @@ from windlass.explain import explain_context
 from windlass.explain.decision_view import DecisionView
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.runtime import http_server
-from windlass.web import access_control, dashboard
+from windlass.web import dashboard
 
 T = TypeVar("T")
 TOKEN = "a-token-of-the-tests"
@@ -52,9 +52,7 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def serve(
-    cluster: Cluster, allowed: access_control.AccessPolicy | None = None, port: int = 0
-) -> AsyncIterator[str]:
-    app = dashboard.make_app(cluster.published, cluster, allowed or access_control.LoopbackAccess())
+async def serve(cluster: Cluster, allowed: dashboard.AccessPolicy | None = None, port: int = 0) -> AsyncIterator[str]:
+    app = dashboard.make_app(cluster.published, cluster, allowed or dashboard.LoopbackAccess())
     async with http_server.serve(f"127.0.0.1:{port}", app) as port:
         yield f"http://127.0.0.1:{port}"

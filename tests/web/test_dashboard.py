@@ -15,7 +15,7 @@ import trustme
 from tests.web.dashboard_server import TOKEN, Cluster, serve
 from windlass import errors
 from windlass.observability.options import DashboardOptions
-from windlass.web import access_control, dashboard
+from windlass.web import dashboard
 
 PATHS = ("/", "/published", "/published/stream", "/explain/node/a-0", "/explain/group/a", "/statusz", "/session")
 WITHIN = aiohttp.ClientTimeout(total=120)
@@ -23,7 +23,7 @@ WITHIN = aiohttp.ClientTimeout(total=120)
 
 @contextlib.asynccontextmanager
 async def served(
-    cluster: Cluster | None = None, allowed: access_control.AccessPolicy | None = None
+    cluster: Cluster | None = None, allowed: dashboard.AccessPolicy | None = None
 ) -> AsyncIterator[aiohttp.ClientSession]:
     made = cluster or Cluster()
     made.go_round()
@@ -95,7 +95,7 @@ async def test_on_loopback_only_names_of_this_machine_are_answered(host: str, st
 
 
 async def test_a_token_is_asked_for_and_the_page_itself_is_not_secret() -> None:
-    async with served(allowed=access_control.TokenAccess(given=TOKEN)) as session:
+    async with served(allowed=dashboard.TokenAccess(given=TOKEN)) as session:
         for path in PATHS[1:]:
             async with session.get(path) as answer:
                 assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -121,7 +121,7 @@ async def test_a_token_is_asked_for_and_the_page_itself_is_not_secret() -> None:
 async def test_bytes_that_are_no_text_are_no_token(header: bytes, caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster()
     cluster.go_round()
-    async with serve(cluster, access_control.TokenAccess(given=TOKEN)) as url:
+    async with serve(cluster, dashboard.TokenAccess(given=TOKEN)) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         writer.write(b"GET /published HTTP/1.1\r\nHost: localhost\r\n" + header + b"\r\n\r\n")
         assert await reader.readline() == b"HTTP/1.1 401 Unauthorized\r\n"
@@ -130,7 +130,7 @@ async def test_bytes_that_are_no_text_are_no_token(header: bytes, caplog: pytest
 
 
 async def test_whoever_sent_the_token_goes_on_with_a_cookie_that_scripts_cannot_read() -> None:
-    async with served(allowed=access_control.TokenAccess(given=TOKEN)) as session:
+    async with served(allowed=dashboard.TokenAccess(given=TOKEN)) as session:
         async with session.get("/session", headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
             cookie = answer.headers["Set-Cookie"]
         assert "HttpOnly" in cookie
@@ -143,10 +143,10 @@ async def test_whoever_sent_the_token_goes_on_with_a_cookie_that_scripts_cannot_
 def test_a_cookie_ends_and_falls_with_its_token(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
-    token = access_control.TokenAccess(file)
+    token = dashboard.TokenAccess(file)
     cookie = token.make_cookie(1000.0)
-    assert token.is_authorized("", cookie, 1000.0 + access_control.COOKIE_MAX_AGE_S - 1)
-    assert not token.is_authorized("", cookie, 1000.0 + access_control.COOKIE_MAX_AGE_S)
+    assert token.is_authorized("", cookie, 1000.0 + dashboard.COOKIE_MAX_AGE_S - 1)
+    assert not token.is_authorized("", cookie, 1000.0 + dashboard.COOKIE_MAX_AGE_S)
     later = str(int(cookie.partition(".")[0]) + 1000)
     assert not token.is_authorized("", f"{later}.{cookie.partition('.')[2]}", 1000.0)
     for forged in ("", ".", "9" * 30, "-1.x", "²³.x", f"{later}."):
@@ -167,12 +167,12 @@ def test_an_address_that_others_reach_wants_a_token_file(address: str, tmp_path:
     with pytest.raises(errors.InvalidInput, match="found 5 characters, expected at least 16"):
         dashboard.choose_access(DashboardOptions(address, str(file)))
     file.write_text(TOKEN)
-    assert dashboard.choose_access(DashboardOptions(address, str(file))) == access_control.TokenAccess(file)
+    assert dashboard.choose_access(DashboardOptions(address, str(file))) == dashboard.TokenAccess(file)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8086", "localhost:0", "[::1]:8086", "127.9.9.9:1"])
 def test_loopback_needs_no_token(address: str) -> None:
-    assert dashboard.choose_access(DashboardOptions(address)) == access_control.LoopbackAccess()
+    assert dashboard.choose_access(DashboardOptions(address)) == dashboard.LoopbackAccess()
 
 
 def test_half_a_certificate_is_refused(tmp_path: Path) -> None:

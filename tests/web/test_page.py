@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.web import chromium
 from tests.web.dashboard_process import Stage, play
 from tests.web.dashboard_server import TOKEN, Cluster, serve
-from windlass.web import access_control
+from windlass.web import dashboard
 
 TOWN = Path(__file__).with_name("town.yaml")
 BROWSER = chromium.find()
@@ -245,7 +245,7 @@ async def test_roles_and_names_for_those_who_do_not_see(page: chromium.Page) -> 
 async def test_a_token_is_asked_for_and_a_restart_is_survived(tab: chromium.Page) -> None:
     cluster = Cluster()
     cluster.go_round()
-    async with serve(cluster, access_control.TokenAccess(given=TOKEN)) as url:
+    async with serve(cluster, dashboard.TokenAccess(given=TOKEN)) as url:
         await tab.open(url)
         await tab.wait("document.getElementById('login').open")
         await tab.ask(f"(document.getElementById('token').value = 'wrong', {LOGIN})")
@@ -260,7 +260,7 @@ async def test_a_token_is_asked_for_and_a_restart_is_survived(tab: chromium.Page
     again = Cluster()
     again.nodes = again.nodes[:2]
     again.go_round()
-    async with serve(again, access_control.TokenAccess(given=TOKEN), port):
+    async with serve(again, dashboard.TokenAccess(given=TOKEN), port):
         await tab.wait("document.getElementById('link').dataset.state === 'live'")
         await tab.wait("document.querySelector('.figure b').textContent === '2'")
 

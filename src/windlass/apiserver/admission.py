@@ -1,8 +1,8 @@
 """Admission: kube-apiserver's built-in plugins for new objects, without policies and webhooks."""
 
 from windlass.apiserver import status_errors
-from windlass.apiserver.api_call import ApiCall
 from windlass.apiserver.registry import ServerState
+from windlass.apiserver.responses import ApiCall
 from windlass.apiserver.storage import storage_key
 from windlass.apiserver.value_types import Json
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.apiserver import admission, object_meta, responses, status_errors, storage
-from windlass.apiserver.api_call import ApiCall, ApiResponse
 from windlass.apiserver.registry import ServerState
+from windlass.apiserver.responses import ApiCall, ApiResponse
 from windlass.apiserver.value_types import Json
 from windlass.kube import time_formats
 

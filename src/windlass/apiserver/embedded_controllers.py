@@ -11,8 +11,8 @@ from collections import deque
 from dataclasses import replace
 
 from windlass.apiserver import custom_resources, delete_handlers, object_meta, storage, write_handlers
-from windlass.apiserver.api_call import ApiCall
 from windlass.apiserver.registry import Resource, ServerState
+from windlass.apiserver.responses import ApiCall
 from windlass.apiserver.storage import StoredObject
 from windlass.apiserver.value_types import Json
 from windlass.kube import time_formats

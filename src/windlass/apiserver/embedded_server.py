@@ -14,7 +14,7 @@ from aiohttp import web
 
 from windlass import clock
 from windlass.apiserver import responses, server, status_errors, storage, watch
-from windlass.apiserver.api_call import ApiResponse
+from windlass.apiserver.responses import ApiResponse
 from windlass.apiserver.value_types import Json
 from windlass.kube import transport
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import msgspec
 
 from windlass.apiserver import responses, status_errors, storage, watch
-from windlass.apiserver.api_call import ApiCall, ApiResponse
 from windlass.apiserver.registry import ServerState
+from windlass.apiserver.responses import ApiCall, ApiResponse
 
 _LIST_TOO_OLD = "The resourceVersion for the provided list is too old."
 

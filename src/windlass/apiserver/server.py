@@ -7,7 +7,6 @@ from urllib import parse
 
 from windlass import clock
 from windlass.apiserver import (
-    api_call,
     delete_handlers,
     discovery,
     disruption_controller,
@@ -22,8 +21,8 @@ from windlass.apiserver import (
     watch,
     write_handlers,
 )
-from windlass.apiserver.api_call import ApiCall, ApiResponse
 from windlass.apiserver.registry import Registry, Resource, ServerSettings
+from windlass.apiserver.responses import ApiCall, ApiResponse
 from windlass.apiserver.value_types import Json
 from windlass.kube import time_formats, transport
 
@@ -167,7 +166,7 @@ class Server:
 
         Raises StatusError for the first that is refused.
         """
-        for document in api_call.parse_documents(text):
+        for document in responses.parse_documents(text):
             self.apply(document, manager)
 
     def apply(self, obj: Json, manager: str = "windlass") -> Json:

@@ -12,7 +12,6 @@ from windlass.apiserver import (
     builtin_types,
     delete_handlers,
     disruption_controller,
-    disruption_status,
     field_manager,
     field_sets,
     object_meta,
@@ -23,8 +22,8 @@ from windlass.apiserver import (
     storage,
     write_handlers,
 )
-from windlass.apiserver.api_call import ApiCall, ApiResponse
 from windlass.apiserver.registry import ScalePaths, ServerState
+from windlass.apiserver.responses import ApiCall, ApiResponse
 from windlass.apiserver.value_types import Json
 
 _SCHEDULED: Json = {"type": "PodScheduled", "status": "True"}
@@ -164,7 +163,7 @@ def _charge_budget(
     known["disruptionsAllowed"] -= 1
     known.setdefault("disruptedPods", {})[call.name] = call.now
     if known["disruptionsAllowed"] == 0:
-        disruption_status.set_disruption_condition(budget["status"], call.now)
+        disruption_controller.set_disruption_condition(budget["status"], call.now)
     core.store.write(core.table(core.resource("policy", "poddisruptionbudgets")), stored.key, budget)
 
 

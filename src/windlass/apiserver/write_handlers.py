@@ -15,8 +15,8 @@ from windlass.apiserver import (
     storage,
     typed_values,
 )
-from windlass.apiserver.api_call import ApiCall, ApiResponse
 from windlass.apiserver.registry import ServerState
+from windlass.apiserver.responses import ApiCall, ApiResponse
 from windlass.apiserver.strategies import FieldErrors
 from windlass.apiserver.value_types import Json
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from windlass import clock, errors
 from windlass.autoscaler import (
-    cluster_state,
+    cluster_informers,
     http_endpoints,
     memory_store,
     scheduler_config,
@@ -26,7 +26,7 @@ from windlass.autoscaler import (
 )
 from windlass.autoscaler.actuator import Actuator
 from windlass.autoscaler.autoscaler import Autoscaler, DecisionRunner, QueryExpander, run_in_thread, run_inline
-from windlass.autoscaler.cluster_state import ClusterState
+from windlass.autoscaler.cluster_informers import ClusterState
 from windlass.autoscaler.grpc_expander import expander_query
 from windlass.autoscaler.options.process_options import (
     ClientOptions,
@@ -34,8 +34,8 @@ from windlass.autoscaler.options.process_options import (
     ProcessOptions,
     RecordingOptions,
 )
-from windlass.autoscaler.recording import snapshot_journal
-from windlass.autoscaler.recording.recorder import DecisionRecorder
+from windlass.autoscaler.record_replay import snapshot_journal
+from windlass.autoscaler.record_replay.recorder import DecisionRecorder
 from windlass.autoscaler.shadow_mode import Shadow
 from windlass.engine import loop
 from windlass.engine.expanders.grpc import BestOptionsRequest
@@ -46,13 +46,13 @@ from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.kube import client, request_builders, rest_config, transport
 from windlass.kube import errors as kube_errors
-from windlass.observability import debugging_snapshot, metric_registry, reporter, status_builder
+from windlass.observability import debugging_snapshot, metric_definitions, reporter, status_builder
 from windlass.observability.options import DashboardOptions
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.observability.status_routes import ExplainSource
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 from windlass.providers.clusterapi import provider as clusterapi_provider
-from windlass.runtime import health, http_server, leader_election, shutdown
+from windlass.runtime import http_server, leader_election, shutdown
 
 _SIMULATED_WATCH_TIMEOUT_S = 86400.0
 """Watch timeout in a simulation. A watch on an in-process server cannot break silently, and frequent renewal would
@@ -83,7 +83,7 @@ async def run(settings: Settings, options: ProcessOptions, beside: ServeDashboar
     `beside`: serves the dashboard.
     """
     time = clock.RealClock()
-    config = group_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
+    config = auto_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
     if options.leads:
         _read_election_settings(options.leader_election)  # before a cluster is looked for
     async with connect(time, options.clients) as servers:
@@ -152,7 +152,7 @@ class AutoscalerProcess:
         servers: ApiServers,
         chosen: Settings,
         options: ProcessOptions,
-        found: group_discovery.Config,
+        found: auto_discovery.Config,
         time: clock.Clock,
         think: DecisionRunner[Decision] = run_in_thread,
         chance: random.Random | None = None,
@@ -181,12 +181,12 @@ class AutoscalerProcess:
             published,
             None if servers.management is servers.workload else self._client(servers.management),
         )
-        found = group_discovery.apply_deviations(found, chosen.deviations)
+        found = auto_discovery.apply_deviations(found, chosen.deviations)
         self.provider = clusterapi_provider.Provider(self._client(servers.management), found, self._on_group_change)
         priorities_in = options.objects.namespace if "priority" in chosen.scale_up.expander else ""
         workload = self._client(servers.workload)
         journal = snapshot_journal.JournaledSnapshot() if options.recording.record else None
-        self._capacity_apis = cluster_state.select_capacity_apis(chosen)
+        self._capacity_apis = cluster_informers.select_capacity_apis(chosen)
         release = scheduler_config.SchedulerRelease(
             options.scheduler.kube_scheduler_version, dict(options.scheduler.feature_gates)
         )
@@ -278,7 +278,7 @@ class AutoscalerProcess:
             yield
             return
         api = self._client(self._servers.workload)
-        async with cluster_state.run_status_controllers(
+        async with cluster_informers.run_status_controllers(
             api, self._capacity_apis, self.cluster_state.nodes, self._chosen, self._clock
         ):
             yield
@@ -337,7 +337,7 @@ class AutoscalerProcess:
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         loop_options = self._options.loop
-        activity = health.LoopActivity(
+        activity = http_server.LoopActivity(
             self.autoscaler.loop,
             self._clock,
             loop_options.max_inactivity_s,
@@ -345,7 +345,7 @@ class AutoscalerProcess:
             max(loop_options.max_startup_time_s, loop_options.max_inactivity_s, loop_options.max_failing_time_s),
             lambda: self._leads_since_s,
         )
-        state = health.Health(live={"loop": activity}, ready={"watches": self._check_watches})
+        state = http_server.Health(live={"loop": activity}, ready={"watches": self._check_watches})
         app = http_endpoints.make_app(
             state,
             self.reporter.metrics.registry,
@@ -354,7 +354,7 @@ class AutoscalerProcess:
             profiling=self._options.reporting.profiling,
             answering=self.autoscaler,
             published=self.published,
-            write=metric_registry.render_metrics,
+            write=metric_definitions.render_metrics,
             debugging=self._options.reporting.enable_debugging_handlers,
         )
         async with (
@@ -401,7 +401,7 @@ DecisionInputs = tuple[Observation, LoopMemory, Settings, float]
 
 async def observe_cluster(settings: Settings, options: ProcessOptions, time: clock.Clock) -> DecisionInputs:
     """Observe the cluster of the current kubeconfig once. WindlassError if it cannot be read in time."""
-    config = group_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
+    config = auto_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
     async with connect(time, options.clients) as servers:
         for server in {id(server): server for server in (servers.workload, servers.management)}.values():
             await _check_reachable(server, time, options.clients.request_timeout_s)
@@ -425,12 +425,12 @@ async def _check_reachable(server: transport.Transport, time: clock.Clock, timeo
 
 
 async def observe_connected(
-    servers: ApiServers, settings: Settings, options: ProcessOptions, config: group_discovery.Config, time: clock.Clock
+    servers: ApiServers, settings: Settings, options: ProcessOptions, config: auto_discovery.Config, time: clock.Clock
 ) -> DecisionInputs:
     """Observe once on connected API servers."""
     reads = client.ClientSettings(user_agent=options.clients.user_agent)
     workload = client.Client(servers.workload, time, reads)
-    config = group_discovery.apply_deviations(config, settings.deviations)
+    config = auto_discovery.apply_deviations(config, settings.deviations)
     provider = clusterapi_provider.Provider(client.Client(servers.management, time, reads), config)
     priorities_in = options.objects.namespace if "priority" in settings.scale_up.expander else ""
     release = scheduler_config.SchedulerRelease(
@@ -441,7 +441,7 @@ async def observe_connected(
         provider,
         _ignore,
         priorities_in,
-        batch=cluster_state.select_capacity_apis(settings),
+        batch=cluster_informers.select_capacity_apis(settings),
         scheduler=release,
     )
     tasks = [asyncio.create_task(world.run()), asyncio.create_task(provider.run())]

@@ -19,10 +19,10 @@ from typing import Protocol, TypeVar, cast
 from windlass import clock, errors, klog
 from windlass.autoscaler import actuator, batcher, loop_timing, memory_store
 from windlass.autoscaler.capacity_apis import provisioning_requests
-from windlass.autoscaler.cluster_state import UNSCHEDULABLE_POD, ClusterObservation, ClusterState
+from windlass.autoscaler.cluster_informers import UNSCHEDULABLE_POD, ClusterObservation, ClusterState
 from windlass.autoscaler.grpc_expander import expander_query
 from windlass.autoscaler.readers import dra
-from windlass.autoscaler.recording.recorder import DecisionRecorder
+from windlass.autoscaler.record_replay.recorder import DecisionRecorder
 from windlass.engine import loop_memory, taints
 from windlass.engine.actuation import rollback
 from windlass.engine.drain_loop import advance

@@ -29,7 +29,7 @@ from aiohttp import web
 from windlass import errors
 from windlass.kube import time_formats
 from windlass.observability import debugging_snapshot, options, status_publisher, status_routes
-from windlass.runtime import health, http_server
+from windlass.runtime import http_server
 
 _SAMPLE_PERIOD_S = 0.01
 
@@ -94,9 +94,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def make_app(
-    state: health.Health,
+    state: http_server.Health,
     registry: prometheus_client.CollectorRegistry,
-    activity: health.LoopActivity,
+    activity: http_server.LoopActivity,
     *,
     snapshots: debugging_snapshot.DebuggingSnapshotter | None = None,
     profiling: bool = False,
@@ -158,7 +158,7 @@ def find_serving_certificate(reporting_options: options.ReportingOptions) -> htt
     return http_server.CertificateFiles(Path(certificate), Path(key), "--tls-cert-file")
 
 
-def describe_health(activity: health.LoopActivity) -> str:
+def describe_health(activity: http_server.LoopActivity) -> str:
     """Describe why the loop is unhealthy, in Cluster Autoscaler's words; empty if it is healthy."""
     if not activity():
         return ""

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from windlass import errors, klog
 from windlass.autoscaler.readers import dra, nodes, pods, workloads
 from windlass.engine.model import dynamic_resources, facts, node_groups
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.engine.snapshot.volume_usage import StorageFact
 from windlass.kube import resources
 from windlass.kube.models import core, meta
@@ -237,7 +237,7 @@ class ValidatingSink(FactSink[Model, Read]):
 
 
 class _PodStore:
-    def __init__(self, kept: snapshot.Snapshot) -> None:
+    def __init__(self, kept: cluster_snapshot.Snapshot) -> None:
         self._snapshot = kept
         self.keys = kept.pods.rows.keys
         self.remove = kept.remove_pod
@@ -264,7 +264,7 @@ class _PodStore:
     def rescue(self, key: str, fact: facts.Pod, why: str) -> None:
         """After a failed put: keep the pod as a name on its node."""
         self.remove(key)
-        if fact.node_name and fact.phase not in snapshot.FINISHED_PHASES:
+        if fact.node_name and fact.phase not in cluster_snapshot.FINISHED_PHASES:
             spec = facts.PodSpec(requests=fact.spec.requests, priority=fact.spec.priority)
             self._snapshot.add_pod(
                 facts.Pod(
@@ -276,7 +276,7 @@ class _PodStore:
 
 
 class _NodeStore:
-    def __init__(self, kept: snapshot.Snapshot) -> None:
+    def __init__(self, kept: cluster_snapshot.Snapshot) -> None:
         self._snapshot = kept
         self.keys = kept.nodes.rows.keys
 
@@ -340,7 +340,7 @@ class FactCache(Generic[Read]):
 
 
 class _NamespaceCache(FactCache[facts.Namespace]):
-    def __init__(self, kept: snapshot.Snapshot) -> None:
+    def __init__(self, kept: cluster_snapshot.Snapshot) -> None:
         super().__init__()
         self._snapshot = kept
 
@@ -360,7 +360,7 @@ class _NamespaceCache(FactCache[facts.Namespace]):
 class _DeviceStore:
     """DRA facts of one kind in the snapshot's inventory."""
 
-    def __init__(self, kept: snapshot.Snapshot) -> None:
+    def __init__(self, kept: cluster_snapshot.Snapshot) -> None:
         self._stock = kept.devices.inventory
         self._known: dict[str, dynamic_resources.DeviceFact] = {}
         self.keys = self._known.keys
@@ -381,7 +381,7 @@ class _DeviceStore:
 class _StorageStore:
     """Storage facts of one kind in the snapshot; they carry their own keys."""
 
-    def __init__(self, kept: snapshot.Snapshot) -> None:
+    def __init__(self, kept: cluster_snapshot.Snapshot) -> None:
         self._storage = kept.storage
         self._known: dict[str, StorageFact] = {}
         self.keys = self._known.keys
@@ -405,7 +405,7 @@ def pod_identity(metadata: meta.ObjectMeta) -> str:
     return metadata.uid or metadata.key
 
 
-def pod_sink(kept: snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[pod_models.Pod, facts.Pod]:
+def pod_sink(kept: cluster_snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[pod_models.Pod, facts.Pod]:
     def read(pod: pod_models.Pod) -> tuple[facts.Pod, errors.InvalidObject | None]:
         return pods.read_pod_with_warning(pod, kept.release, cloud_tpus=False)
 
@@ -418,13 +418,13 @@ def daemon_set_sink(
     return ValidatingSink(kept, workloads.read_daemon_set_with_warning, lambda metadata: metadata.key, behind)
 
 
-def node_sink(kept: snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[core.Node, facts.Node]:
+def node_sink(kept: cluster_snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[core.Node, facts.Node]:
     return FactSink(
         _NodeStore(kept), nodes.read_node, lambda metadata: metadata.name or "", behind, nodes.salvage_node, core.Node
     )
 
 
-def namespace_sink(kept: snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[core.Namespace, facts.Namespace]:
+def namespace_sink(kept: cluster_snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[core.Namespace, facts.Namespace]:
     return FactSink(_NamespaceCache(kept), nodes.read_namespace, lambda metadata: metadata.name or "", behind)
 
 
@@ -444,13 +444,13 @@ def budget_sink(
 
 
 def storage_sink(
-    kept: snapshot.Snapshot, read: Callable[[Model], StorageFact], behind: ChangeBuffer
+    kept: cluster_snapshot.Snapshot, read: Callable[[Model], StorageFact], behind: ChangeBuffer
 ) -> FactSink[Model, StorageFact]:
     return FactSink(_StorageStore(kept), read, lambda metadata: metadata.key, behind)
 
 
 def device_sink(
-    kept: snapshot.Snapshot, read: Callable[[Model], dynamic_resources.DeviceFact], behind: ChangeBuffer
+    kept: cluster_snapshot.Snapshot, read: Callable[[Model], dynamic_resources.DeviceFact], behind: ChangeBuffer
 ) -> FactSink[Model, dynamic_resources.DeviceFact]:
     def read_complaining(found: Model) -> tuple[dynamic_resources.DeviceFact, errors.InvalidObject | None]:
         fact = read(found)

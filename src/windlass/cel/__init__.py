@@ -1,14 +1,14 @@
 """The Common Expression Language (CEL), in the subset that Kubernetes uses for device selectors.
 
-Contents: the parser (`parser`), compilation and evaluation (`compiler`, `node_builders`, `macros`, `code`), static type
-checks (`checker`), costs (`costs`), values and functions (`values`, `operators`, `functions`, `kubernetes_types`). The
-meaning of variables is defined by the caller.
+Contents: the parser (`parser`), compilation and evaluation (`compiler`, `macros`), static type checks (`checker`),
+costs (`cost`), values and functions (`values`, `operators`, `functions`). The meaning of variables is defined by the
+caller.
 
     program = cel.compile('device.driver == "gpu.example.com"', ("device",))
     program.evaluate({"device": {...}})
 
-Values are Python's own (bool, int, float, str, bytes, None, list, dict) and `quantity.Quantity` and those of
-`values` and `kubernetes_types`. An invalid expression raises `CompileError`, one that fails on its input
+Values are Python's own (bool, int, float, str, bytes, None, list, dict), `quantity.Quantity` and those of
+`values`. An invalid expression raises `CompileError`, one that fails on its input
 `EvaluationError`, with the messages of cel-go, which Kubernetes uses.
 
 Untrusted expressions are safe: nesting takes no recursion, regular expressions never backtrack, an evaluation ends at

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.cel import costs, functions, parser
-from windlass.cel.code import Builder, Code, Scope, Step, Variables, build_all, charge, sum_costs
+from windlass.cel import cost as costs
+from windlass.cel import functions, parser
+from windlass.cel.cost import Builder, Code, Scope, Step, Variables, build_all, charge, sum_costs
 from windlass.cel.values import (
     NO_OVERLOAD,
     Cancelled,

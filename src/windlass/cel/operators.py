@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address, IPv6Address
 
-from windlass.cel.kubernetes_types import Cidr
 from windlass.cel.values import (
     INT64,
     NO_OVERLOAD,
     NOTHING,
     UINT64,
     Cancelled,
+    Cidr,
     EvaluationError,
     Function,
     Map,

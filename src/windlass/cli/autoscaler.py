@@ -57,12 +57,12 @@ def exit_process(code: int) -> NoReturn:
 
 def _autoscale(flags: Sequence[str], default_behavior: str) -> int:
     # Imported late, so that `windlass --help` does not load NumPy.
-    from windlass.autoscaler.options import command_line, flag_help
+    from windlass.autoscaler.options import command_line
 
     words = command_line.split_arguments(flags)
     if words.wants_help:
         width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
-        print(flag_help.format_text(width, default_behavior))
+        print(command_line.format_text(width, default_behavior))
         return 0
     command = command_line.parse_command_line(words, default_behavior)
     _check_dashboard(command)

@@ -12,7 +12,7 @@ import cyclopts
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from windlass.autoscaler.options import flag_help
+    from windlass.autoscaler.options import command_line
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
@@ -42,19 +42,19 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
 def _autoscaler_command() -> Callable[..., None]:
     """The autoscaler as a command with an option for each of its flags."""
     # Imported late, so that `windlass --help` does not load NumPy.
-    from windlass.autoscaler.options import flag_help
+    from windlass.autoscaler.options import command_line
     from windlass.cli.autoscaler import autoscaler
 
     def command(**flags: object) -> None:
         """Never called: only its signature is read."""
 
-    entries = {entry.name: entry for _, flag_entries in flag_help.find_sections() for entry in flag_entries}
+    entries = {entry.name: entry for _, flag_entries in command_line.find_sections() for entry in flag_entries}
     command.__doc__ = inspect.getdoc(autoscaler)
     command.__signature__ = inspect.Signature(list(map(_flag_parameter, entries.values())))  # type: ignore[attr-defined]
     return command
 
 
-def _flag_parameter(entry: "flag_help.FlagEntry") -> inspect.Parameter:
+def _flag_parameter(entry: "command_line.FlagEntry") -> inspect.Parameter:
     told = Parameter(name=f"--{entry.name}", help=entry.told, negative=())
     option = Annotated[bool | None, told] if entry.takes == "bool" else Annotated[str | None, told]
     name = entry.name.replace("-", "_")

@@ -17,7 +17,7 @@ from windlass.cli import fit_report
 from windlass.engine.model import arrays, facts, scheduling_reasons
 from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import node_affinity, node_resources_fit, registry, taint_toleration
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.explain import obstacles
 from windlass.kube import scheme
 from windlass.kube.models import meta
@@ -110,7 +110,9 @@ class ShapeResult:
     verdicts: tuple[fit_report.NodeVerdict, ...]
 
 
-def analyze_shape(found: snapshot.Snapshot, shape: facts.PodShape, config: FilterConfig, *, each: bool) -> ShapeResult:
+def analyze_shape(
+    found: cluster_snapshot.Snapshot, shape: facts.PodShape, config: FilterConfig, *, each: bool
+) -> ShapeResult:
     """Check a shape against all nodes; with verdicts per node if `each`."""
     judgement = registry.diagnose(found, shape, config)
     fits = tuple(found.nodes.names[row] for row in judgement.feasible.tolist())
@@ -120,7 +122,10 @@ def analyze_shape(found: snapshot.Snapshot, shape: facts.PodShape, config: Filte
 
 
 def _count_reasons(
-    found: snapshot.Snapshot, shape: facts.PodShape, judgement: scheduling_reasons.Diagnosis, config: FilterConfig
+    found: cluster_snapshot.Snapshot,
+    shape: facts.PodShape,
+    judgement: scheduling_reasons.Diagnosis,
+    config: FilterConfig,
 ) -> tuple[fit_report.FitReason, ...]:
     """The reasons for rejecting the shape, those of most nodes first."""
     if judgement.everywhere is not None:
@@ -142,7 +147,7 @@ def _count_reasons(
 
 
 def _count_short(
-    found: snapshot.Snapshot, wanted: list[tuple[int, int]], rows: arrays.Rows, tallies: dict[str, ReasonTally]
+    found: cluster_snapshot.Snapshot, wanted: list[tuple[int, int]], rows: arrays.Rows, tallies: dict[str, ReasonTally]
 ) -> None:
     """Count insufficient resources with arrays: they are the most frequent reason."""
     for column, requested in wanted:
@@ -172,7 +177,7 @@ def format_fit_error(fitting: int, total: int, reasons: tuple[fit_report.FitReas
 
 
 def _node_verdicts(
-    found: snapshot.Snapshot, shape: facts.PodShape, judgement: scheduling_reasons.Diagnosis
+    found: cluster_snapshot.Snapshot, shape: facts.PodShape, judgement: scheduling_reasons.Diagnosis
 ) -> Iterator[fit_report.NodeVerdict]:
     """The verdict of each node."""
     for row in judgement.rows.tolist():
@@ -193,7 +198,7 @@ def _node_verdicts(
 
 
 def _make_reason(
-    found: snapshot.Snapshot, shape: facts.PodShape, text: str, tally: ReasonTally
+    found: cluster_snapshot.Snapshot, shape: facts.PodShape, text: str, tally: ReasonTally
 ) -> fit_report.FitReason:
     names = tuple(found.nodes.names[row] for row in tally.rows)
     shortage, detail = None, _format_list(names, tally.count)
@@ -208,7 +213,7 @@ def _make_reason(
     return fit_report.FitReason(text, tally.rule, tally.count, names, shortage, detail)
 
 
-def _describe_reason(found: snapshot.Snapshot, shape: facts.PodShape, text: str, tally: ReasonTally) -> str:
+def _describe_reason(found: cluster_snapshot.Snapshot, shape: facts.PodShape, text: str, tally: ReasonTally) -> str:
     """The detail of the first node; for taints, which many nodes share, also the nodes that have them."""
     told = list(
         dict.fromkeys(
@@ -249,7 +254,7 @@ def _describe_closest(node: str, reason: scheduling_reasons.Insufficient) -> str
     )
 
 
-def _missing_label(found: snapshot.Snapshot, spec: facts.PodSpec) -> str:
+def _missing_label(found: cluster_snapshot.Snapshot, spec: facts.PodSpec) -> str:
     """A label of the pod's nodeSelector that no node has."""
     for key, value in spec.node_selector:
         if not (found.nodes.requirement_mask(Requirement(key, Operator.IN, (value,))) & found.nodes.alive).any():
@@ -302,12 +307,15 @@ def make_report(
 
 
 def _group_pods(
-    found: snapshot.Snapshot, pods: Iterable[facts.Pod], notes: PodNotes, profile: scheduler_config.SchedulerProfile
+    found: cluster_snapshot.Snapshot,
+    pods: Iterable[facts.Pod],
+    notes: PodNotes,
+    profile: scheduler_config.SchedulerProfile,
 ) -> list[PodGroup]:
     """Pending pods, in order of appearance."""
     groups: dict[object, PodGroup] = {}
     for pod in pods:
-        if not pod.node_name and pod.phase not in snapshot.FINISHED_PHASES:
+        if not pod.node_name and pod.phase not in cluster_snapshot.FINISHED_PHASES:
             shape = found.shape_of(pod)
             told = (*notes.get(pod.key, ()), *_pod_notes(pod, profile))
             groups.setdefault((shape.id, pod.owner or pod.key, told), PodGroup(shape, told)).pods.append(pod)
@@ -360,13 +368,15 @@ def _unreadable_object(error: errors.InvalidObject) -> fit_report.UnreadableObje
     return fit_report.UnreadableObject(error.kind, error.name, error.field, error.found, error.accepted)
 
 
-def _find_warnings(objects: cluster_dump.ClusterObjects, found: snapshot.Snapshot) -> Iterator[str]:
+def _find_warnings(objects: cluster_dump.ClusterObjects, found: cluster_snapshot.Snapshot) -> Iterator[str]:
     known = {kind.lower(): f"{version} {kind}" for version, kind in cluster_dump.READERS}
     for passed, count in objects.passed_over.items():
         meant = known.get(passed.rsplit(" ", 1)[-1].lower().removesuffix("s"))
         if meant is not None:
             yield f"passed over {count} of {passed}: expected {meant}"
-    bound = (pod.node_name for pod in objects.pods if pod.node_name and pod.phase not in snapshot.FINISHED_PHASES)
+    bound = (
+        pod.node_name for pod in objects.pods if pod.node_name and pod.phase not in cluster_snapshot.FINISHED_PHASES
+    )
     unknown = dict.fromkeys(name for name in bound if name not in found.nodes.rows)
     if unknown:
         names = list(unknown)

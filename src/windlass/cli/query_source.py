@@ -199,7 +199,7 @@ def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext
     from windlass.explain import explain_context
 
     if source.recording is not None:
-        from windlass.autoscaler.recording import replay
+        from windlass.autoscaler.record_replay import replay
 
         at_s = parse_time(source.at, source.recording) if source.at else float("inf")
         moment = replay.load_inputs_at(source.recording, at_s)
@@ -221,7 +221,7 @@ def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext
 
 def describe_moment(recording: Path, now_s: float, at_s: float) -> str:
     """Say which decision of a recording is shown for a time that was asked for."""
-    from windlass.autoscaler.recording import replay
+    from windlass.autoscaler.record_replay import replay
     from windlass.kube import time_formats
 
     after = time_formats.format_duration(round(now_s - replay.find_start_s(recording)))
@@ -231,7 +231,7 @@ def describe_moment(recording: Path, now_s: float, at_s: float) -> str:
 
 def parse_time(text: str, recording: Path) -> float:
     """A time, or a duration after the recording's beginning."""
-    from windlass.autoscaler.recording import replay
+    from windlass.autoscaler.record_replay import replay
     from windlass.kube import time_formats
 
     try:

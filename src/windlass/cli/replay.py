@@ -11,7 +11,7 @@ from windlass import errors
 from windlass.cli import query_source, terminal_output
 
 if TYPE_CHECKING:
-    from windlass.autoscaler.recording import replay
+    from windlass.autoscaler.record_replay import replay
     from windlass.engine.model import plan
     from windlass.engine.model.settings import Settings
 
@@ -42,7 +42,7 @@ def replay_(
         Stop at this time and show the cluster: 2026-11-16T08:30:00Z, or 1h30m after the beginning.
     """
     # Imported late, so that `windlass --help` does not load NumPy.
-    from windlass.autoscaler.recording import replay
+    from windlass.autoscaler.record_replay import replay
 
     style = terminal_output.style_for(sys.stdout)
     if at is not None:
@@ -68,7 +68,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _replay_steps(file: Path, recording: "replay.Recording", style: terminal_output.TextStyle) -> int:
-    from windlass.autoscaler.recording import replay
+    from windlass.autoscaler.record_replay import replay
     from windlass.kube import time_formats
 
     counts, first_s, last_s = {"decide": 0, "advance": 0}, 0.0, 0.0
@@ -141,7 +141,7 @@ def _change_settings(settings: "Settings", given: Iterable[str]) -> "Settings":
 def _describe_differences(
     recording: "replay.Recording", settings: "Settings", style: terminal_output.TextStyle
 ) -> Iterator[str]:
-    from windlass.autoscaler.recording import replay
+    from windlass.autoscaler.record_replay import replay
 
     decisions = different = 0
     for decision_comparison in replay.compare_decisions(recording, settings):

@@ -12,7 +12,7 @@ from windlass import formatting
 from windlass.cli.terminal_output import TextStyle
 from windlass.simulator.autoscaler_run import ScenarioRun
 from windlass.simulator.report import summary
-from windlass.sweep import comparison, tables
+from windlass.sweep import comparison, sweep_report
 from windlass.sweep.comparison import MEASURES, SettingsRow
 from windlass.sweep.sweep_plan import SweepPlan
 
@@ -119,14 +119,14 @@ _MARKS = {"now": "now", "best": "★", "sound": "", "unsound": "✗"}
 def sweep_lines(plan: SweepPlan, rows: Sequence[SettingsRow], style: TextStyle) -> Iterator[str]:
     """The table of settings, their problems, and the recommendations."""
     best = {row.number for row in comparison.pareto_front(rows)}
-    ordered = tables.sort_rows(rows)
+    ordered = sweep_report.sort_rows(rows)
     shown = [row for i, row in enumerate(ordered) if i < _MAX_ROWS or row.number in best]
     yield ""
     yield from _table(plan, shown, best, style)
     if len(shown) < len(rows):
         yield style.faint(f"and {formatting.format_count(len(rows) - len(shown), 'other', thousands=',')}")
     for row in shown:
-        yield from (f"{style.bad('✗')} settings {row.number}: {said}" for said in tables.describe_problems(row))
+        yield from (f"{style.bad('✗')} settings {row.number}: {said}" for said in sweep_report.describe_problems(row))
     yield ""
     yield from _recommendation_lines(rows, style)
 
@@ -143,7 +143,7 @@ def _table(plan: SweepPlan, shown: Sequence[SettingsRow], best: set[int], style:
 
 
 def _cells(plan: SweepPlan, row: SettingsRow, best: set[int]) -> list[str]:
-    figures = (" ".join(filter(None, tables.format_estimate(row, measure.name))) for measure in MEASURES)
+    figures = (" ".join(filter(None, sweep_report.format_estimate(row, measure.name))) for measure in MEASURES)
     return [_MARKS[_row_kind(row, best)], str(row.number), *figures, *(row.values[flag] for flag in plan.tried)]
 
 
@@ -174,7 +174,7 @@ def _paint(style: TextStyle, kind: str, line: str) -> str:
 def _recommendation_lines(rows: Sequence[SettingsRow], style: TextStyle) -> Iterator[str]:
     given = comparison.recommend(rows)
     if not given:
-        yield tables.NO_RECOMMENDATION
+        yield sweep_report.NO_RECOMMENDATION
         return
     for number, recommendation in enumerate(given):
         if number:
@@ -182,5 +182,5 @@ def _recommendation_lines(rows: Sequence[SettingsRow], style: TextStyle) -> Iter
         yield style.strong(
             f"{recommendation.title[0].upper()}{recommendation.title[1:]}: settings {recommendation.row.number}"
         )
-        yield from (f"  {line}" for line in tables.describe_differences(recommendation.row, rows[0]))
-        yield f"  {style.good(tables.format_command_line(recommendation.row))}"
+        yield from (f"  {line}" for line in sweep_report.describe_differences(recommendation.row, rows[0]))
+        yield f"  {style.good(sweep_report.format_command_line(recommendation.row))}"

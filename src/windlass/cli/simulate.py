@@ -19,8 +19,7 @@ from cyclopts import Parameter
 from windlass import errors
 
 if TYPE_CHECKING:
-    from windlass.simulator.autoscaler_run import AutoscalerRunner, ScenarioRun
-    from windlass.simulator.observed_simulation import ObservedSimulation
+    from windlass.simulator.autoscaler_run import AutoscalerRunner, ObservedSimulation, ScenarioRun
     from windlass.simulator.scenario.model import Scenario
     from windlass.simulator.workload_trace import Trace
 
@@ -68,10 +67,10 @@ async def _serve_dashboard(
     is_over: asyncio.Event,
 ) -> None:
     from windlass.observability.options import DashboardOptions
-    from windlass.web import access_control, dashboard
+    from windlass.web import dashboard
 
     token = "" if dashboard.is_loopback(address) else secrets.token_urlsafe()
-    allowed = access_control.TokenAccess(given=token) if token else access_control.LoopbackAccess()
+    allowed = dashboard.TokenAccess(given=token) if token else dashboard.LoopbackAccess()
     try:
         async with dashboard.serve_dashboard(DashboardOptions(address), watched.published, watched, allowed) as place:
             began.put(f"{place}#token={token}" if token else place)
@@ -200,7 +199,7 @@ def _run_scenario(
 ) -> bool:  # fmt: skip
     """Run a scenario with all settings; True if all is as expected. `shown`: the dashboard's address, and the speed."""
     from windlass.simulator import autoscaler_run
-    from windlass.simulator.observed_simulation import ObservedSimulation
+    from windlass.simulator.autoscaler_run import ObservedSimulation
 
     if shown is None:
         return _print_result(_run_all(scenario, trace, settings, autoscaler_run.run_autoscaler), place, output)

@@ -12,8 +12,7 @@ from windlass import errors
 
 if TYPE_CHECKING:
     from windlass.sweep.comparison import SettingsRow
-    from windlass.sweep.run_outcomes import OutcomesFile, RunOutcome
-    from windlass.sweep.sweep_plan import SweepInput, SweepPlan, SweepTask
+    from windlass.sweep.sweep_plan import OutcomesFile, RunOutcome, SweepInput, SweepPlan, SweepTask
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
@@ -83,7 +82,7 @@ def sweep(
         `table` for people, `json` or `csv` for programs.
     """
     # Imported late, so that `windlass --help` starts fast.
-    from windlass.sweep import comparison, run_outcomes, search_space, sweep_plan
+    from windlass.sweep import comparison, search_space, sweep_plan
 
     if processes is not None and processes < 1:
         raise errors.InvalidInput(f"--processes: found {processes}, accepted is 1 or more")
@@ -92,7 +91,7 @@ def sweep(
     axes = search_space.parse_axes(tried or ())
     plan = sweep_plan.make_plan(_read_input(scenario, set_ or (), seed, trace, compress), axes, seeds, runs)
     folder = out or Path(f"sweep-{plan.world.scenario.name}-{plan.fingerprint[:8]}")
-    with _choose_executor(dask, processes) as executor, run_outcomes.open_outcomes(folder, plan) as kept:
+    with _choose_executor(dask, processes) as executor, sweep_plan.open_outcomes(folder, plan) as kept:
         try:
             _run_plan(plan, executor, kept)
         except KeyboardInterrupt:
@@ -157,12 +156,12 @@ def _run_plan(plan: "SweepPlan", executor: RunExecutor, kept: "OutcomesFile") ->
 
 def _print_results(plan: "SweepPlan", rows: "Sequence[SettingsRow]", folder: Path, output: str) -> None:
     from windlass.cli import result_text, terminal_output
-    from windlass.sweep import html_page, tables
+    from windlass.sweep import sweep_report
 
-    told = {"json": tables.encode_json(plan, rows) + "\n", "csv": tables.encode_csv(plan, rows)}
+    told = {"json": sweep_report.encode_json(plan, rows) + "\n", "csv": sweep_report.encode_csv(plan, rows)}
     for kind, text in told.items():
         (folder / f"table.{kind}").write_text(text, encoding="utf-8")
-    (folder / "report.html").write_text(html_page.render_page(plan, rows), encoding="utf-8")
+    (folder / "report.html").write_text(sweep_report.render_page(plan, rows), encoding="utf-8")
     if output == "table":
         print(*result_text.sweep_lines(plan, rows, terminal_output.style_for(sys.stdout)), sep="\n")
     else:

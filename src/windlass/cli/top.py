@@ -75,7 +75,7 @@ def _find_follow(source: query_source.QuerySource) -> "FollowStatus":
     from windlass.tui import status_stream
 
     if source.recording is not None:
-        from windlass.autoscaler.recording import replay
+        from windlass.autoscaler.record_replay import replay
 
         at_s = query_source.parse_time(source.at, source.recording) if source.at else float("inf")
         status = replay.read_published_status(source.recording, at_s)

@@ -29,7 +29,7 @@ from windlass.controllers.openshift.machine_autoscaler import model as machine_a
 from windlass.controllers.openshift.machine_autoscaler import webhook as machine_autoscaler_webhook
 from windlass.controllers.openshift.machineset_sync import controller as machineset_sync_controller
 from windlass.controllers.openshift.machineset_sync import model as machineset_sync_model
-from windlass.runtime import health, http_server
+from windlass.runtime import http_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ async def run(
     Webhooks are served whether or not this process leads. Without `address` neither health nor metrics are served;
     `certificate` is the directory of their TLS certificate.
     """
-    state = health.Health()
+    state = http_server.Health()
     for controller in controllers:
         state.ready[controller.name] = controller.check_ready
     async with contextlib.AsyncExitStack() as served:

@@ -1,8 +1,9 @@
 """The decision: pure values and NumPy.
 
-Lives here: facts, their columnar snapshot, one file per scheduler filter (`predicates/`), drain rule (`drain/`) and
-expander (`expanders/`), packing and removal, and what decides with them. Never here: I/O, asyncio, clocks, logging,
-global randomness, the API's spelling. `now` is an argument, randomness comes from a generator that is handed in.
+Here: facts and the other values (`model/`), the columnar snapshot, one file per scheduler filter (`predicates/`), drain
+rules (`drainability/`), expanders (`expanders/`), placement and removal, and the loops that decide with them
+(`loop.py`, `drain_loop.py`). Not here: I/O, asyncio, clocks, logging, global randomness, the API's field names. The
+time is an argument, random choices come from a generator that is an argument.
 
-Imitate `predicates/taints.py`: a rule's law in the docstring, arrays in, mask out, reasons only when someone asks.
+File to imitate: `predicates/taint_toleration.py`: the rule in the docstring, arrays in, a mask out, reasons on demand.
 """

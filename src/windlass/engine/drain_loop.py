@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from windlass.engine import loop_memory
-from windlass.engine.actuation import deletion, deletion_taint, evictor, revalidation, rollback
+from windlass.engine.actuation import deletion_taint, eviction, node_deletion, revalidation, rollback
 from windlass.engine.actuation.node_drain import ActuationContext, NodeDrain, list_node_drains, read_context
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import plan
@@ -31,15 +31,15 @@ from windlass.engine.quarantine import (
 DrainStep = Callable[[Sequence[NodeDrain], ActuationContext], None]
 
 DRAIN_STEPS: tuple[DrainStep, ...] = (
-    deletion.pause_held_groups,  # while the group is paused or unreadable
-    deletion.detect_completion,  # node gone, being deleted, or its taint removed by another client
-    deletion.fail_owned_replicas,  # another controller owns the replicas of the group
+    node_deletion.pause_held_groups,  # while the group is paused or unreadable
+    node_deletion.detect_completion,  # node gone, being deleted, or its taint removed by another client
+    node_deletion.fail_owned_replicas,  # another controller owns the replicas of the group
     deletion_taint.taint_batches,  # ToBeDeleted taint and cordon, on all nodes of a batch or on none
     deletion_taint.wait_for_taint_propagation,  # --node-delete-delay-after-taint: the scheduler observes the taint
     revalidation.revalidate,  # the pods still fit elsewhere
-    evictor.evict_pods,  # within PodDisruptionBudgets, until the pods are gone
-    deletion.wait_for_delay_annotations,  # delay-deletion annotations
-    deletion.delete_nodes,  # alone, or in a batch of the group
+    eviction.evict_pods,  # within PodDisruptionBudgets, until the pods are gone
+    node_deletion.wait_for_delay_annotations,  # delay-deletion annotations
+    node_deletion.delete_nodes,  # alone, or in a batch of the group
     rollback.fail_atomic_groups,  # one failure fails all nodes of an atomic group
     rollback.roll_back,  # failed drains: remove taint, uncordon
 )

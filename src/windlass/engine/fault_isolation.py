@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from windlass.engine import taints
-from windlass.engine.capacity_apis.provisioning_queue import RequestQueue
+from windlass.engine import resource_quotas, taints
+from windlass.engine.capacity_apis.provisioning_request_queue import RequestQueue
 from windlass.engine.cluster_state import readiness, upcoming_nodes
 from windlass.engine.drainability import context, pdb, rules
 from windlass.engine.expanders import priority
@@ -21,7 +21,7 @@ from windlass.engine.model import facts, node_groups, provisioning, scale_up_sta
 from windlass.engine.model.provisioning import BufferPods, ProvisioningRequest
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import DecisionPart, Observation
-from windlass.engine.placement import binpacking
+from windlass.engine.placement import binpacking_estimator
 from windlass.engine.predicates import registry
 from windlass.engine.quarantine import (
     MOST_IN_NAMESPACE,
@@ -40,7 +40,7 @@ from windlass.engine.quarantine import (
     make_fault,
 )
 from windlass.engine.scale_down import eligibility
-from windlass.engine.scale_up import node_templates, orchestrator, pod_list, quotas, template_fit
+from windlass.engine.scale_up import node_templates, orchestrator, pending_pods, template_fit
 from windlass.engine.snapshot.pod_table import PodTemplateKey
 from windlass.engine.time_limits import TimeBudget
 
@@ -230,7 +230,7 @@ class _ObjectChecks:
             case scale_up_status.Quota():
                 count = orchestrator.make_gpu_measure(self._seen)
                 nodes = [(node, None) for node in self._seen.nodes[:1]]
-                quotas.make_tracker(quotas.QuotaBound.MAXIMUM, [value], nodes, count)
+                resource_quotas.make_tracker(resource_quotas.QuotaBound.MAXIMUM, [value], nodes, count)
             case facts.Node():
                 self._check_node(value)
             case node_groups.NodeGroup():
@@ -244,12 +244,12 @@ class _ObjectChecks:
         well_known.is_daemonset(pod)
         rules.check_pod(pod, context.DrainContext(self._now_s, options))
         if is_pending:
-            pod_list.is_daemonset_template(self._snapshot.pods.template_key(row))
+            pending_pods.is_daemonset_template(self._snapshot.pods.template_key(row))
             self._check_shape(pod)
 
     def _check_shape(self, pod: facts.Pod) -> None:
         shape = self._snapshot.shape_of(pod)
-        pod_list.is_expendable(shape.spec, self._settings.pods.expendable_pods_priority_cutoff)
+        pending_pods.is_expendable(shape.spec, self._settings.pods.expendable_pods_priority_cutoff)
         self._snapshot.size_of(shape)
         self._snapshot.requests(shape)
         registry.find_feasible(self._snapshot, shape, self._settings.filters)
@@ -278,5 +278,5 @@ class _ObjectChecks:
         ordinary = self._snapshot.shapes.intern("", {}, spec)
         for id in made:
             found.check_pods([id], [ordinary])
-            limiter = binpacking.EstimationLimiter([binpacking.make_static_threshold(1)])
-            found.estimate(id, [binpacking.ShapeCount(ordinary, 1)], limiter)
+            limiter = binpacking_estimator.EstimationLimiter([binpacking_estimator.make_static_threshold(1)])
+            found.estimate(id, [binpacking_estimator.ShapeCount(ordinary, 1)], limiter)

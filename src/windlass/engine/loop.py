@@ -16,7 +16,7 @@ import numpy as np
 
 from windlass.engine import fault_isolation, loop_memory, quarantine, taints, time_limits
 from windlass.engine.actuation import deletion_taint
-from windlass.engine.capacity_apis.provisioning_queue import RequestQueue
+from windlass.engine.capacity_apis.provisioning_request_queue import RequestQueue
 from windlass.engine.cluster_state import upcoming_nodes
 from windlass.engine.expanders import grpc
 from windlass.engine.loop_memory import CachedDecision, LoopMemory

@@ -16,8 +16,8 @@ if TYPE_CHECKING:  # values of steps; their modules read the state, so that they
     import numpy as np
 
     from windlass.engine import taints, time_limits
-    from windlass.engine.capacity_apis.provisioning_dispatch import RequestTurn
-    from windlass.engine.capacity_apis.provisioning_queue import RequestQueue
+    from windlass.engine.capacity_apis.provisioning_request_orchestrator import RequestTurn
+    from windlass.engine.capacity_apis.provisioning_request_queue import RequestQueue
     from windlass.engine.cluster_state import upcoming_nodes
     from windlass.engine.loop_memory import LoopMemory
     from windlass.engine.model import decision_record, facts, node_groups, plan, scale_down_state
@@ -27,11 +27,12 @@ if TYPE_CHECKING:  # values of steps; their modules read the state, so that they
     from windlass.engine.model.settings import Settings
     from windlass.engine.observation import Observation
     from windlass.engine.placement.hinting import HintingState
-    from windlass.engine.scale_down import simulation
+    from windlass.engine.scale_down import removal_simulator
     from windlass.engine.scale_up.options import ScaleUpGroups
     from windlass.engine.scale_up.orchestrator import ScaleUpInputs, ScaleUpStatus
-    from windlass.engine.scale_up.pod_list import PendingPods, PodList
-    from windlass.engine.snapshot.snapshot import Snapshot
+    from windlass.engine.scale_up.pending_pods import PendingPods
+    from windlass.engine.scale_up.pod_list import PodList
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class ScaleUpOutcome:
 class UnneededNodes:
     """Candidates of scale-down, and whether they could be removed."""
 
-    context: simulation.ScaleDownContext
+    context: removal_simulator.ScaleDownContext
     candidates: Sequence[str]
     evaluation: scale_down_state.CandidateEvaluation
 

@@ -7,6 +7,7 @@ excluded because they cannot be evaluated (`quarantine`).
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from windlass.engine.expanders import priority
 from windlass.engine.model import facts, node_groups, plan, scale_up_status
@@ -14,7 +15,9 @@ from windlass.engine.model.drainability import ControllerKey
 from windlass.engine.model.provisioning import BufferPods, ProvisioningRequest
 from windlass.engine.model.scale_up_status import Quota
 from windlass.engine.snapshot.pod_table import PodTemplateKey
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ NO_EXCLUSIONS = Exclusions()
 class Observation:
     """The cluster, its node groups, and the results of the last plan."""
 
-    snapshot: Snapshot
+    snapshot: "Snapshot"
     groups: tuple[node_groups.NodeGroup, ...] = ()
     daemon_sets: tuple[node_groups.DaemonSet, ...] = ()
     budgets: tuple[facts.PodDisruptionBudget, ...] = ()

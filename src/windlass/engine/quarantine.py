@@ -25,10 +25,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from windlass import errors
-from windlass.engine import observation
+from windlass.engine import observation, resource_quotas
 from windlass.engine.model import arrays, facts, node_groups, scale_up_status
 from windlass.engine.observation import DecisionPart, Exclusions, Observation
-from windlass.engine.scale_up import quotas
 from windlass.engine.snapshot.pod_table import PodTable
 from windlass.engine.time_limits import TimeBudget, UnlimitedBudget
 from windlass.selectors import EVERYTHING
@@ -221,7 +220,9 @@ def exclude(seen: Observation, suspects: Iterable[Suspect]) -> Observation:
         priorities=() if FaultSubject.PRIORITIES in names else seen.priorities,
         requests=tuple(request for request in seen.requests if not has(FaultSubject.REQUEST, request.key)),
         quotas=tuple(
-            scale_up_status.Quota(quota.id, {quotas.NODES_RESOURCE: 0}) if has(FaultSubject.QUOTA, quota.id) else quota
+            scale_up_status.Quota(quota.id, {resource_quotas.NODES_RESOURCE: 0})
+            if has(FaultSubject.QUOTA, quota.id)
+            else quota
             for quota in seen.quotas
         ),
         spares=tuple(buffer_pods for buffer_pods in seen.spares if not has(FaultSubject.BUFFER, buffer_pods.like.key)),

@@ -1,11 +1,10 @@
-"""Explaining: what the next loop makes of a pod, a node or a group, and why, as values and as text for people.
+"""Explain: what the next loop makes of a pod, a node or a group, and why, as values and as text.
 
-Lives here: asking the engine again, with its own parts, about one object; what would change its answer; the words.
-Never here: a decision of its own, or where an observation comes from: a live autoscaler, a kubeconfig and a recording
-all end in the same four values (what is seen, what is remembered, the settings, the time).
+    ExplainContext (observation, memory, settings, time) ──▶ pods · nodes · groups · cluster ──▶ render_… (text) or JSON
 
-    Look (seen, memory, settings, now) ──▶ pods · nodes · groups · cluster ──▶ accounts ──▶ telling (text) or JSON
+Answers come from the contexts that the loop's own steps make. They are frozen values of plain fields, so that a client
+can decode a server's response and render it. Not here: a decision, or where an observation comes from; a live
+autoscaler, a kubeconfig and a recording all end in the same four values.
 
-Explanations are frozen values of plain fields, so that a client can decode a server's response and render it.
-Imitate `groups.py` for an account, `telling/groups.py` for its text.
+File to imitate: `groups.py` for an answer, `render_cluster.py` for its text.
 """

@@ -9,7 +9,7 @@ from windlass.engine import taints
 from windlass.engine.cluster_state import readiness
 from windlass.engine.model import arrays, facts, plan
 from windlass.engine.model.decision_record import DecisionRecord
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.explain import explain_context, groups, nodes, pods, verdicts
 from windlass.explain.decision_view import DecisionView
 from windlass.explain.groups import GroupExplanation

@@ -20,7 +20,7 @@ from windlass.engine.model.scale_up_status import BestOptionsResponse, Expansion
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.quarantine import Fault, FaultSubject, find_nodes_with_excluded_pods
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.explain.decision_view import DecisionView
 from windlass.formatting import format_count
 

@@ -8,7 +8,7 @@ from windlass.engine.loop_state import ScaleUpContext
 from windlass.engine.model import arrays, facts, scale_up_status, well_known
 from windlass.engine.model.provisioning import consumed_request
 from windlass.engine.observation import DecisionPart
-from windlass.engine.scale_up import pod_list
+from windlass.engine.scale_up import pending_pods
 from windlass.explain import explain_context, verdicts
 from windlass.explain.explain_context import ChoiceExplanation
 from windlass.explain.verdicts import GroupVerdict
@@ -195,7 +195,7 @@ class PodStateResolver:
             said = f" (PodScheduled: {pod.scheduling_reason})" if pod.scheduling_reason else ""
             return PodStateDetails(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler + said)
         cutoff = pod_settings.expendable_pods_priority_cutoff
-        if pod_list.is_expendable(pod.spec, cutoff):
+        if pending_pods.is_expendable(pod.spec, cutoff):
             return PodStateDetails(PodState.EXPENDABLE, limit=cutoff)
         return None
 

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from windlass import formatting
 from windlass.engine.model import facts, scale_up_status
 from windlass.explain.explain_context import ChoiceExplanation
-from windlass.explain.obstacles import Obstacle, Shortage
+from windlass.explain.obstacles import Obstacle, Remedy, RemedyKind, Shortage
 from windlass.explain.pods import PodExplanation, PodState
-from windlass.explain.remedies import Remedy, RemedyKind
 from windlass.explain.verdicts import GroupVerdict, ScaleUpBlocker
 from windlass.formatting import PLAIN_STYLE, TextStyle
 

@@ -16,11 +16,10 @@ from windlass.engine.model.scale_up_status import GroupTemplate
 from windlass.engine.model.settings import FilterConfig, Settings
 from windlass.engine.scale_up import options, orchestrator
 from windlass.engine.snapshot import topology_counts
-from windlass.engine.snapshot.snapshot import Snapshot
-from windlass.explain import explain_context, obstacles, remedies
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
+from windlass.explain import explain_context, obstacles
 from windlass.explain.decision_view import MAX_NODES_TOTAL_REACHED
-from windlass.explain.obstacles import Obstacle
-from windlass.explain.remedies import Remedy, RemedyKind
+from windlass.explain.obstacles import Obstacle, Remedy, RemedyKind
 
 
 def find_expected_pods(context: ScaleUpContext) -> tuple[int, ...]:
@@ -153,8 +152,8 @@ def _find_verdicts(
         snapshot.fork()
         row = place_template(snapshot, template)
         found = obstacles.find_obstacles(snapshot, snapshot.shape_of(pod), row, config)
-        changes = remedies.find_remedies(snapshot, pod, row, config)
-        cured = snapshot.shape_of(remedies.apply_remedies(pod, changes or ()))
+        changes = obstacles.find_remedies(snapshot, pod, row, config)
+        cured = snapshot.shape_of(obstacles.apply_remedies(pod, changes or ()))
         minded = find_relevant_pods(snapshot, cured, others, config)
         free = _find_free(snapshot, pod, row)
         snapshot.revert()

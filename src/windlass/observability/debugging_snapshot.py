@@ -11,7 +11,7 @@ from aiohttp import web
 
 from windlass.engine.model import facts
 from windlass.engine.model.settings import Settings
-from windlass.engine.scale_up import pod_list
+from windlass.engine.scale_up import pending_pods
 from windlass.explain.decision_view import DecisionView
 from windlass.kube import time_formats
 
@@ -113,7 +113,7 @@ def build_failure_snapshot(error: str, began_s: float, ended_s: float) -> Json:
 
 def _placeable_rows(view: DecisionView, settings: Settings) -> list[int]:
     """Return pending pods that fit on an existing or upcoming node; none without a scale-up."""
-    pending = pod_list.sort_pending(view.observation.snapshot, settings)
+    pending = pending_pods.sort_pending(view.observation.snapshot, settings)
     considered = {row for proposal in view.record.scale_ups for pods in proposal.considered for row in pods.rows}
     unschedulable = considered | view.pods.keys()
     return [row for row in (*pending.unschedulable, *pending.unprocessed) if row not in unschedulable]

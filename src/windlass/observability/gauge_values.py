@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from windlass.engine import drain_loop, taints
-from windlass.engine.cluster_state import health, readiness
+from windlass.engine.cluster_state import backoff, readiness
 from windlass.engine.dra.inventory import are_pools_ready
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, node_groups
@@ -15,7 +15,7 @@ from windlass.engine.model.durable_memory import StartedDrain
 from windlass.engine.model.dynamic_resources import PoolId, ResourceSlices
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_up import pod_list
+from windlass.engine.scale_up import pending_pods
 from windlass.engine.scale_up.equivalence_groups import MAX_GROUPS_PER_CONTROLLER
 from windlass.explain.decision_view import DecisionView
 from windlass.observability import metric_definitions
@@ -233,7 +233,7 @@ def taint_type(key: str, passing: taints.TransientTaints) -> str:
 
 
 def _pod_gauges(observation: Observation, settings: Settings) -> metric_definitions.GaugeValues:
-    waiting = pod_list.sort_pending(observation.snapshot, settings)
+    waiting = pending_pods.sort_pending(observation.snapshot, settings)
     rows = (*waiting.unschedulable, *waiting.unprocessed)
     overflowing = 0 if settings.deviations.group_pods_by_likeness else _count_overflowing(observation, rows)
     return _with_prefix(
@@ -278,7 +278,7 @@ def _group_gauges(view: DecisionView, now_s: float) -> metric_definitions.GaugeV
         backoff_status[id, ""] = 0.0
         if id in backoffs:
             code = backoffs[id].error.code or "unknown"
-            backoff_status[id, code] = float(health.find_backoff(backoffs, id, now_s) is not None)
+            backoff_status[id, code] = float(backoff.find_backoff(backoffs, id, now_s) is not None)
     return _with_prefix(
         node_group_min_count={(id,): group_view.group.min_size for id, group_view in existing.items()},
         node_group_max_count={(id,): group_view.group.max_size for id, group_view in existing.items()},

@@ -32,7 +32,6 @@ from windlass.klog import ErrorPlace
 from windlass.kube import client
 from windlass.kube.events import EventOccurrence, EventRecorder, InvolvedObject
 from windlass.observability import (
-    cluster_status,
     counter_values,
     debugging_snapshot,
     decision_events,
@@ -41,12 +40,12 @@ from windlass.observability import (
     metric_definitions,
     object_events,
     options,
+    status_configmap,
     status_publisher,
 )
 from windlass.observability.decision_events import DecisionReport
 from windlass.observability.gauge_values import SkippedNodes
-from windlass.observability.metric_definitions import LoopFunction
-from windlass.observability.metric_registry import MetricRegistry
+from windlass.observability.metric_definitions import LoopFunction, MetricRegistry
 from windlass.observability.status_configmap import StatusWriter
 
 P = ParamSpec("P")
@@ -122,7 +121,7 @@ class Reporter:
         self._externally_managed: frozenset[str] = frozenset()
         """Groups whose size another controller manages, as of the last loop."""
         self._writer = StatusWriter(api, self._objects.namespace, self._objects.status_config_map_name)
-        self._status = cluster_status.initial_status(api.clock.now_s())
+        self._status = status_configmap.initial_status(api.clock.now_s())
         self._drains: decision_events.DrainsByNode = {}
         self._faults: dict[ErrorPlace, Faults] = {}
         """Evaluation faults of the last decision, and of the last drain step."""
@@ -147,7 +146,7 @@ class Reporter:
         """Read the status of an earlier process, and report the start."""
         if self._keeps_status:
             since = await self._writer.read_since()
-            self._status = cluster_status.initial_status(self._clock.now_s(), since)
+            self._status = status_configmap.initial_status(self._clock.now_s(), since)
             self._writer.put(self._status)
             await self._writer.flush()
 
@@ -395,7 +394,7 @@ class Reporter:
             self._count_decision(report, view.decision)  # a cached decision was counted when it was made
         self._last_report = report
         self._record_activity(view.record, report.now_s)
-        status = cluster_status.build_cluster_status(view, result, self._status, report.now_s)
+        status = status_configmap.build_cluster_status(view, result, self._status, report.now_s)
         self._status = replace(status, held=report.held)
         if self._keeps_status:
             self._writer.put(self._status)

@@ -15,9 +15,9 @@ from windlass.engine.cluster_state import readiness
 from windlass.engine.model import arrays, cluster_health, node_groups, well_known
 from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.observation import Observation
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.engine.snapshot.node_table import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN
 from windlass.engine.snapshot.pod_table import PodTable
-from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.explain.decision_view import DecisionView, GroupView, PodVerdict
 from windlass.observability.status_model import (
     MAX_PENDING,

@@ -2,20 +2,106 @@
 
 No pod on two nodes, no node over capacity, no node group resized beyond its bounds, no eviction against a
 PodDisruptionBudget, no running pod lost by a scale-down. Each rule receives every change and keeps its own state; the
-shared helpers are in `invariant_objects`. No code is shared with the engine, the simulated controllers or the
+helpers that they share come first. No code is shared with the engine, the simulated controllers or the
 schedulers, so that a mistake in any of them is detected. Imitate `SingleNodeRule`.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from windlass.simulator import invariant_objects
-from windlass.simulator.cluster import api_resources
+from windlass import quantity
+from windlass.simulator.cluster import api_objects
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.api_objects import IdentityCache
 from windlass.simulator.cluster.event_loop import EventLoop
-from windlass.simulator.invariant_objects import Breach, Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One violation: time, rule, object, and the numbers."""
+
+    at_s: float
+    rule: str
+    name: str
+    said: str
+
+    def __str__(self) -> str:
+        return f"at {self.at_s:g} s: {self.rule}: {self.name}: {self.said}"
+
+
+Breach = tuple[str, str]
+"""The object's name and the violation."""
+
+Json = dict[str, Any]
+
+
+def is_finished(pod: Json) -> bool:
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def is_deleting(obj: Json) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def is_condition_true(obj: Json, type_: str) -> bool:
+    """Is this condition of the object true?"""
+    conditions = obj.get("status", {}).get("conditions") or ()
+    return any(item["type"] == type_ and item["status"] == "True" for item in conditions)
+
+
+def controller_of(obj: Json) -> Json:
+    """The reference to the object's controller; empty if it has none."""
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return dict(owner)
+    return {}
+
+
+def matches_selector(selector: Json | None, labels: Mapping[str, str]) -> bool:
+    """Does a label selector match? None matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    for key, value in (selector.get("matchLabels") or {}).items():
+        if labels.get(key) != value:
+            return False
+    for wanted in selector.get("matchExpressions") or ():
+        value, values = labels.get(wanted["key"]), wanted.get("values") or ()
+        met = {
+            "In": value is not None and value in values,
+            "NotIn": value is None or value not in values,
+            "Exists": value is not None,
+            "DoesNotExist": value is None,
+        }
+        if not met[wanted["operator"]]:
+            return False
+    return True
+
+
+def scale_limit(limit: int | str, of: int) -> int:
+    """A number, or a percentage rounded up."""
+    return limit if isinstance(limit, int) else math.ceil(int(limit[:-1]) * of / 100)
+
+
+def parse_amounts(said: Mapping[str, Any] | None) -> dict[str, int]:
+    """Amounts in units of 10⁻⁹."""
+    return {name: quantity.read_quantity(amount).nano for name, amount in (said or {}).items()}
+
+
+def pod_requests(spec: Json) -> dict[str, int]:
+    """Requests of a pod: the larger of its containers' sum and each init container, and 1 of `pods`."""
+    together: dict[str, int] = {}
+    for container in spec.get("containers") or ():
+        for name, amount in parse_amounts((container.get("resources") or {}).get("requests")).items():
+            together[name] = together.get(name, 0) + amount
+    for container in spec.get("initContainers") or ():
+        for name, amount in parse_amounts((container.get("resources") or {}).get("requests")).items():
+            together[name] = max(together.get(name, 0), amount)
+    for name, amount in parse_amounts(spec.get("overhead")).items():
+        together[name] = together.get(name, 0) + amount
+    return {**together, "pods": 10**9}
 
 
 class SingleNodeRule:
@@ -27,7 +113,7 @@ class SingleNodeRule:
         self._nodes: dict[str, str] = {}
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind != api_resources.PODS:
+        if change.kind != api_objects.PODS:
             return
         uid = change.obj["metadata"]["uid"]
         node = change.obj["spec"].get("nodeName") or ""
@@ -43,9 +129,6 @@ class SingleNodeRule:
         yield from ()
 
 
-Json = dict[str, Any]
-
-
 class NodeCapacityRule:
     """Tracks the allocatable resources of nodes and the requests of their pods."""
 
@@ -59,19 +142,19 @@ class NodeCapacityRule:
         self._known: IdentityCache[dict[str, int]] = IdentityCache()
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind == api_resources.NODES:
+        if change.kind == api_objects.NODES:
             if change.now is None:
                 self._has.pop(change.key, None)
             elif change.before is None or change.before["status"] is not change.now["status"]:
-                self._has[change.key] = invariant_objects.parse_amounts(change.now["status"].get("allocatable"))
+                self._has[change.key] = parse_amounts(change.now["status"].get("allocatable"))
                 self._touched[change.key] = None
-        elif change.kind == api_resources.PODS:
+        elif change.kind == api_objects.PODS:
             self._on_pod(change)
         yield from ()
 
     def _on_pod(self, change: Change) -> None:
         pod = change.now
-        is_here = pod is not None and bool(pod["spec"].get("nodeName")) and not invariant_objects.is_finished(pod)
+        is_here = pod is not None and bool(pod["spec"].get("nodeName")) and not is_finished(pod)
         if is_here == (change.key in self._seats):
             return
         if pod is not None and is_here:
@@ -83,7 +166,7 @@ class NodeCapacityRule:
     def _requests(self, pod: Json) -> dict[str, int]:
         containers = pod["spec"]["containers"]  # pods of one owner share the spec object
         asked = self._known.get(containers)
-        return self._known.put(containers, invariant_objects.pod_requests(pod["spec"])) if asked is None else asked
+        return self._known.put(containers, pod_requests(pod["spec"])) if asked is None else asked
 
     def _add(self, node: str, asked: dict[str, int], sign: int) -> None:
         taken = self._taken.setdefault(node, {})
@@ -118,7 +201,7 @@ class GroupBoundsRule:
         self._excused = excused
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind != api_resources.MACHINE_DEPLOYMENTS or change.before is None or change.now is None:
+        if change.kind != api_objects.MACHINE_DEPLOYMENTS or change.before is None or change.now is None:
             return
         before, now = change.before["spec"].get("replicas"), change.now["spec"].get("replicas")
         if before == now or (change.key, now) in self._excused:
@@ -160,16 +243,11 @@ class DisruptionBudgetRule:
 
     def on_change(self, change: Change) -> Iterator[Breach]:
         match change.kind:
-            case api_resources.BUDGETS:
+            case api_objects.BUDGETS:
                 self._on_budget(change)
-            case api_resources.PODS:
+            case api_objects.PODS:
                 yield from self._on_pod(change)
-            case (
-                api_resources.DEPLOYMENTS
-                | api_resources.REPLICA_SETS
-                | api_resources.STATEFUL_SETS
-                | api_resources.JOBS
-            ):
+            case api_objects.DEPLOYMENTS | api_objects.REPLICA_SETS | api_objects.STATEFUL_SETS | api_objects.JOBS:
                 self._on_scale(change)
 
     def check(self) -> Iterator[Breach]:
@@ -180,7 +258,7 @@ class DisruptionBudgetRule:
         if change.now is None:
             self._scales.pop(uid, None)
             return
-        above = invariant_objects.controller_of(change.obj).get("uid", uid)
+        above = controller_of(change.obj).get("uid", uid)
         self._scales[uid] = (above, spec.get("replicas", spec.get("parallelism", 0)))
 
     def _on_budget(self, change: Change) -> None:
@@ -201,13 +279,13 @@ class DisruptionBudgetRule:
     def _selects(self, budget: Json, pod: Json) -> bool:
         if budget["metadata"]["namespace"] != pod["metadata"]["namespace"]:
             return False
-        return invariant_objects.matches_selector(budget["spec"].get("selector"), pod["metadata"].get("labels") or {})
+        return matches_selector(budget["spec"].get("selector"), pod["metadata"].get("labels") or {})
 
     def _on_pod(self, change: Change) -> Iterator[Breach]:
         key, pod, before = change.key, change.now, change.before
         if pod is None:
             self._pods.pop(key, None)
-            uid = invariant_objects.controller_of(change.obj).get("uid", "")
+            uid = controller_of(change.obj).get("uid", "")
             for name in self._mine.pop(key, ()):
                 self._healthy[name].discard(key)
                 if key in self._members[name]:
@@ -221,22 +299,17 @@ class DisruptionBudgetRule:
             return
         was_healthy = {name: key in self._healthy[name] for name in self._mine[key]}
         self._note(key, pod)
-        if (
-            before is not None
-            and invariant_objects.is_deleting(pod)
-            and not invariant_objects.is_deleting(before)
-            and _is_evicted(pod)
-        ):
+        if before is not None and is_deleting(pod) and not is_deleting(before) and _is_evicted(pod):
             for name, was in was_healthy.items():
                 if was and name in self._budgets and (said := self._violation_text(name)):
                     yield key, said
 
     def _note(self, key: str, pod: Json) -> None:
-        is_healthy = invariant_objects.is_condition_true(pod, "Ready") and not invariant_objects.is_deleting(pod)
+        is_healthy = is_condition_true(pod, "Ready") and not is_deleting(pod)
         for name in self._mine[key]:
             if key not in self._members[name]:
                 self._members[name].add(key)
-                self._owners[name][invariant_objects.controller_of(pod).get("uid", "")] += 1
+                self._owners[name][controller_of(pod).get("uid", "")] += 1
             (self._healthy[name].add if is_healthy else self._healthy[name].discard)(key)
 
     def _violation_text(self, name: str) -> str:
@@ -253,11 +326,7 @@ class DisruptionBudgetRule:
             above, size = self._scales.get(uid, ("", 0))
             sizes[above] = self._scales.get(above, (above, size))[1]
         expected = sum(sizes.values())
-        return (
-            invariant_objects.scale_limit(least, expected)
-            if least is not None
-            else expected - invariant_objects.scale_limit(most or 0, expected)
-        )
+        return scale_limit(least, expected) if least is not None else expected - scale_limit(most or 0, expected)
 
 
 def _is_evicted(pod: Json) -> bool:
@@ -281,15 +350,15 @@ class PodLossRule:
 
     def on_change(self, change: Change) -> Iterator[Breach]:
         match change.kind:
-            case api_resources.MACHINES:
+            case api_objects.MACHINES:
                 name = change.obj["metadata"]["name"]
-                if change.now is not None and invariant_objects.is_deleting(change.now):
+                if change.now is not None and is_deleting(change.now):
                     self._going.add(name)
                 elif change.now is None:
                     self._going.discard(name)
-            case api_resources.PODS:
+            case api_objects.PODS:
                 self._on_pod(change)
-            case api_resources.NODES if change.now is None:
+            case api_objects.NODES if change.now is None:
                 yield from self._on_node_deleted(change.obj)
 
     def _on_pod(self, change: Change) -> None:
@@ -306,13 +375,10 @@ class PodLossRule:
         """Report running pods on a deleted node."""
         left = self._pods.pop(node["metadata"]["name"], {})
         machine = (node["metadata"].get("annotations") or {}).get(_MACHINE_ANNOTATION, "")
-        if machine not in self._going or not invariant_objects.is_condition_true(node, "Ready"):
+        if machine not in self._going or not is_condition_true(node, "Ready"):
             return
         for key, pod in left.items():
-            if (
-                not invariant_objects.is_finished(pod)
-                and invariant_objects.controller_of(pod).get("kind") != "DaemonSet"
-            ):
+            if not is_finished(pod) and controller_of(pod).get("kind") != "DaemonSet":
                 yield key, f"was still on {node['metadata']['name']} when its machine was deleted"
 
     def check(self) -> Iterator[Breach]:
@@ -334,7 +400,7 @@ class InvariantRule(Protocol):
 class InvariantChecker:
     """Runs all rules as a component that only reads."""
 
-    watched_kinds = api_resources.WATCHED
+    watched_kinds = api_objects.WATCHED
 
     def __init__(self, pulse: EventLoop, excused: Set[tuple[str, int]]) -> None:
         self._pulse = pulse

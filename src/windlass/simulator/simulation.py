@@ -12,8 +12,7 @@ from windlass import clock
 from windlass.kube import transport
 from windlass.simulator import metrics, workload_trace
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
-from windlass.simulator.invariant_objects import Violation
-from windlass.simulator.invariants import InvariantChecker
+from windlass.simulator.invariants import InvariantChecker, Violation
 from windlass.simulator.metrics import MetricsCollector, MetricSeries
 from windlass.simulator.scenario import driver, manifests, model
 from windlass.simulator.scenario.driver import FaultInjector

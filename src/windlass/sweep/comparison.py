@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from windlass import formatting
 from windlass.simulator.metrics import Totals
-from windlass.sweep.run_outcomes import RunOutcome
-from windlass.sweep.sweep_plan import Flags, SweepPlan, SweepTask
+from windlass.sweep.sweep_plan import Flags, RunOutcome, SweepPlan, SweepTask
 
 _HALVINGS = 60
 

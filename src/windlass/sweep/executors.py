@@ -19,9 +19,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from windlass import errors, product
-from windlass.sweep import run_outcomes, sweep_plan
-from windlass.sweep.run_outcomes import RunOutcome
-from windlass.sweep.sweep_plan import SweepPlan, SweepTask, serialize
+from windlass.sweep import sweep_plan
+from windlass.sweep.sweep_plan import RunOutcome, SweepPlan, SweepTask, serialize
 
 _MAX_ATTEMPTS = 2
 
@@ -152,7 +151,7 @@ def _run_worker(connection: "connection.Connection[RunOutcome, RunRequest]", pac
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):
         while True:
-            connection.send(run_outcomes.run_task(packed, *connection.recv()))
+            connection.send(sweep_plan.run_task(packed, *connection.recv()))
 
 
 _CONNECT_TIMEOUT_S = 5.0
@@ -189,7 +188,7 @@ class DaskExecutor:
 
     def _submit(self, plan: SweepPlan, packed: bytes, task: SweepTask) -> Any:
         return self.client.submit(
-            run_outcomes.run_task, packed, dict(plan.settings[task.settings]), task.seed, pure=False
+            sweep_plan.run_task, packed, dict(plan.settings[task.settings]), task.seed, pure=False
         )
 
     def _read(self, future: Any) -> RunOutcome:

@@ -17,7 +17,7 @@ from tests.autoscaler.capacity_apis.api_objects import (
 from tests.autoscaler.in_process_cluster import Cluster
 from windlass import quantity
 from windlass.autoscaler.capacity_apis import buffer_templates
-from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
+from windlass.engine.capacity_apis import capacity_buffer
 from windlass.engine.model.provisioning import Condition
 from windlass.engine.model.settings import GroupDefaults, InjectionSettings, Settings
 from windlass.kube import resources
@@ -281,7 +281,7 @@ def test_conditions_of_others_stay_whatever_becomes_of_a_buffer(
     status = capacity_buffer.BufferStatus(conditions=(foreign,))
     buffer = capacity_buffer.CapacityBuffer("ns", "b", template="t", replicas=1, status=status)
     after = capacity_buffer.reconcile_buffers([buffer], {buffer.key: what}, [], 2.0).statuses[buffer.key]
-    injected = buffer_pods.inject_buffer(replace(buffer, status=after), lambda name: 1, 3.0).status
+    injected = capacity_buffer.inject_buffer(replace(buffer, status=after), lambda name: 1, 3.0).status
     assert foreign in after.conditions
     assert foreign in injected.conditions
     assert len(injected.conditions) > 1

@@ -11,10 +11,10 @@ from windlass import clock
 from windlass.autoscaler import app
 from windlass.autoscaler.autoscaler import run_inline
 from windlass.autoscaler.options.process_options import LeaderElectionOptions, ProcessOptions
-from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.capacity_apis import provisioning_request_conditions
 from windlass.engine.model.settings import ProvisioningRequestSettings, Settings
 from windlass.kube import resources
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 
 SERVED = Settings(provisioning_requests=ProvisioningRequestSettings(enable_provisioning_requests=True))
 ALONE = ProcessOptions(leader_election=LeaderElectionOptions(leader_elect=False))
@@ -25,7 +25,7 @@ SMALL, LARGE = "MachineDeployment/default/small", "MachineDeployment/default/lar
 async def autoscaling(bed: management_cluster.Bed) -> AsyncIterator[None]:
     """The whole process meanwhile, with the provider of Cluster API; nobody makes Machines."""
     servers = app.ApiServers(bed.carrier, bed.carrier)
-    config = group_discovery.Config()
+    config = auto_discovery.Config()
     running = app.AutoscalerProcess(servers, SERVED, ALONE, config, bed.clock, run_inline, random.Random(1))
     parts = (running.cluster_state.run(), running.provider.run(), running.lead())
     tasks = [asyncio.create_task(part) for part in parts]
@@ -42,13 +42,13 @@ def played(scenario: Callable[[management_cluster.Bed], Awaitable[None]]) -> Cal
 
     def test() -> None:
         time = clock.VirtualClock(management_cluster.NOW_S)
-        bed = management_cluster.Bed(time, "v1beta2", group_discovery.Config())
+        bed = management_cluster.Bed(time, "v1beta2", auto_discovery.Config())
         api_objects.install(bed, "provisioningrequests")
         bed.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
         bed.group("small", 0, (0, 2), annotations=management_cluster.enough("4"))
         bed.group("large", 0, (0, 2), annotations=management_cluster.enough("8"))
         api_objects.add_template(bed, cpu="3")
-        api_objects.ask(bed, "r", 6, provisioning_conditions.ATOMIC_SCALE_UP_CLASS)
+        api_objects.ask(bed, "r", 6, provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS)
 
         async def main() -> None:
             async with autoscaling(bed):

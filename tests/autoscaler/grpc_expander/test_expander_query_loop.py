@@ -9,14 +9,14 @@ import pytest
 
 from tests.autoscaler.grpc_expander import go_server
 from tests.autoscaler.in_process_cluster import Cluster, play
-from tests.autoscaler.recording import recorded_clusters
+from tests.autoscaler.record_replay import recorded_clusters
 from tests.engine.loop import builders
 from windlass import clock
 from windlass.autoscaler import app
 from windlass.autoscaler.grpc_expander import expander_query
 from windlass.autoscaler.grpc_expander.client import GrpcExpanderClient
 from windlass.autoscaler.options import flags
-from windlass.autoscaler.recording import recorder, replay
+from windlass.autoscaler.record_replay import recorder, replay
 from windlass.engine import loop
 from windlass.engine.expanders.grpc import BestOptionsRequest
 from windlass.engine.loop_memory import LoopMemory
@@ -24,7 +24,7 @@ from windlass.engine.model import node_groups
 from windlass.engine.model.scale_up_status import BestOptionsResponse, OptionKey
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.explain import explain_context, pods, render_pods
 from windlass.kube.events import WARNING, InvolvedObject
 from windlass.observability import counter_values, metric_definitions, object_events

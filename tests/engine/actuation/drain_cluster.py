@@ -14,7 +14,7 @@ from windlass.engine.model.drains import DrainStatus
 from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 START_S = 1_000_000.0
@@ -95,7 +95,7 @@ class World:
             for id, group in self.groups.items()
         ]
         return Observation(
-            snapshot.build_snapshot(self.nodes.values(), self.pods.values()),
+            cluster_snapshot.build_snapshot(self.nodes.values(), self.pods.values()),
             tuple(groups),
             budgets=tuple(self.budgets.values()),
             failed=failed or {},

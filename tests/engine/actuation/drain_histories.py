@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.engine.actuation.drain_cluster import WINDLASS, Run, World, budget_of, with_drain
 from tests.engine.scale_down.builders import AGENT, PEER, node, pod
-from windlass.engine.actuation import deletion
+from windlass.engine.actuation import node_deletion
 from windlass.engine.model import facts, node_groups, plan, well_known
 from windlass.engine.model.settings import PriorityGrace, Settings
 
@@ -65,7 +65,7 @@ class History:
     def start(self) -> Run:
         """A world with this history before it, and the drains begun."""
         made = {f"p{number}": member for number, member in enumerate(self.pods)}
-        notes = {name: {f"{deletion.DELAY_DELETION_PREFIX}x": ""} if name in self.held else {} for name in NODES}
+        notes = {name: {f"{node_deletion.DELAY_DELETION_PREFIX}x": ""} if name in self.held else {} for name in NODES}
         nodes = [node(name, 2000, 2000, uid=f"uid-{name}", annotations=notes[name]) for name in NODES]
         world = World(nodes, [member.make(name) for name, member in made.items()])
         world.budgets = {name: budget_of(name, allowed) for name, allowed in self.allowed.items()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.engine.actuation.drain_cluster import PEER, WINDLASS, Run, World, node, pod, with_drain
-from tests.engine.actuation.test_evictor import agent
+from tests.engine.actuation.test_eviction import agent
 from windlass.engine.model import node_groups, plan
 from windlass.engine.model.settings import Settings
 

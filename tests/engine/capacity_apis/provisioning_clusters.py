@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.capacity_apis import provisioning_request_conditions
 from windlass.engine.loop import Decision, decide
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, node_groups, plan
 from windlass.engine.model.provisioning import CONSUME_ANNOTATION, PodSet, ProvisioningRequest
 from windlass.engine.model.settings import ProvisioningRequestSettings, Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 
 NOW_S = 1_000_000.0
 CORES = 4
@@ -23,7 +23,7 @@ def request(
     count: int = 1,
     *,
     cores: int = 1,
-    kind: str = provisioning_conditions.CHECK_CAPACITY_CLASS,
+    kind: str = provisioning_request_conditions.CHECK_CAPACITY_CLASS,
     **more: object,
 ) -> ProvisioningRequest:
     pod = make_pod(name, cores, **({"selector": more.pop("selector")} if "selector" in more else {}))  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ class World:
             for group, size in self.sizes.items()
         )
         return Observation(
-            snapshot.build_snapshot(nodes, self.pods),
+            cluster_snapshot.build_snapshot(nodes, self.pods),
             groups,
             controllers=self.controllers,
             requests=tuple(self.requests.values()),
@@ -131,7 +131,7 @@ def make(*found: ProvisioningRequest, **more: object) -> World:
     return World({provisioning_request.name: provisioning_request for provisioning_request in found}, **more)  # type: ignore[arg-type]
 
 
-ACCEPTED = {provisioning_conditions.ACCEPTED: ("True", "Accepted")}
-FOUND = {**ACCEPTED, provisioning_conditions.PROVISIONED: ("True", "CapacityIsFound")}
-ORDERED = {**ACCEPTED, provisioning_conditions.PROVISIONED: ("True", "CapacityIsProvisioned")}
-NOT_FOUND = {**ACCEPTED, provisioning_conditions.PROVISIONED: ("False", "CapacityIsNotFound")}
+ACCEPTED = {provisioning_request_conditions.ACCEPTED: ("True", "Accepted")}
+FOUND = {**ACCEPTED, provisioning_request_conditions.PROVISIONED: ("True", "CapacityIsFound")}
+ORDERED = {**ACCEPTED, provisioning_request_conditions.PROVISIONED: ("True", "CapacityIsProvisioned")}
+NOT_FOUND = {**ACCEPTED, provisioning_request_conditions.PROVISIONED: ("False", "CapacityIsNotFound")}

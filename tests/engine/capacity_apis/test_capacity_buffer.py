@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
+from windlass.engine.capacity_apis import capacity_buffer
 from windlass.engine.capacity_apis.capacity_buffer import (
     ACTIVE_STRATEGY,
     BufferStatus,
@@ -153,7 +153,7 @@ def _with(buffer: CapacityBuffer, status: BufferStatus) -> CapacityBuffer:
 def test_another_strategy_is_left_alone() -> None:
     other = CapacityBuffer("ns", "b", strategy="someone/elses", template="t", replicas=1)
     assert capacity_buffer.reconcile_buffers([other], {}, [], 0.0).statuses == {}
-    assert buffer_pods.inject_buffer(other, lambda name: 1, 0.0).pods == 0
+    assert capacity_buffer.inject_buffer(other, lambda name: 1, 0.0).pods == 0
 
 
 READY = Condition(capacity_buffer.READY_FOR_PROVISIONING, "True", "R", "", 0.0)
@@ -173,7 +173,7 @@ READY = Condition(capacity_buffer.READY_FOR_PROVISIONING, "True", "R", "", 0.0)
 def test_room_is_kept_for_what_a_status_says(
     status: BufferStatus, generation: int | None, pods: int, reason: str
 ) -> None:
-    injected = buffer_pods.inject_buffer(CapacityBuffer("ns", "b", status=status), lambda name: generation, 9.0)
+    injected = capacity_buffer.inject_buffer(CapacityBuffer("ns", "b", status=status), lambda name: generation, 9.0)
     assert injected.pods == pods
     found = [
         condition.reason for condition in injected.status.conditions if condition.type == capacity_buffer.PROVISIONING

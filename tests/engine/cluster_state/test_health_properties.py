@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.cluster_state.builders import NOW_S, PEER, WINDLASS, Cluster, condition, failed, node, stuck, unready
-from windlass.engine import next_change
-from windlass.engine.cluster_state import health
+from windlass.engine.cluster_state import backoff
 from windlass.engine.model import cluster_health, node_groups, settings
+from windlass.engine.steps import conclusion
 
 TOLERANT = settings.HealthSettings(ok_total_unready_count=1000)
 """A cluster that is never unhealthy, so that groups cannot affect each other through it."""
@@ -120,7 +120,7 @@ def test_nothing_changes_before_the_next_change(state: tuple[Cluster, float], sh
     cluster, now_s = state
     cluster.look(now_s)
     found, planned = cluster.look(now_s)
-    until_s = next_change.find_next_health_change_s(
+    until_s = conclusion.find_next_health_change_s(
         found, cluster.members, cluster.groups, cluster.group_of, cluster.chosen, now_s
     )
     assert until_s >= now_s
@@ -134,7 +134,7 @@ def test_after_all_changes_nothing_changes_any_more(state: tuple[Cluster, float]
     for _ in range(60):
         cluster.look(now_s)
         found, _ = cluster.look(now_s)
-        until_s = next_change.find_next_health_change_s(
+        until_s = conclusion.find_next_health_change_s(
             found, cluster.members, cluster.groups, cluster.group_of, cluster.chosen, now_s
         )
         if until_s == math.inf:
@@ -167,4 +167,4 @@ def test_only_groups_that_were_asked_and_do_not_back_off_have_upcoming_nodes(sta
     for group, upcoming in planned.upcoming.items():
         assert upcoming.nodes > 0
         assert group in found.memory.requests.scale_ups
-        assert health.find_backoff(found.memory.backoffs, group, now_s) is None
+        assert backoff.find_backoff(found.memory.backoffs, group, now_s) is None

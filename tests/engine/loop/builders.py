@@ -9,7 +9,7 @@ from windlass.engine.model import facts, node_groups, plan, scale_up_status
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 NOW_S = 1_000_000.0
@@ -98,7 +98,7 @@ def observe(
     pods: Iterable[facts.Pod] = (),
     **more: Any,
 ) -> Observation:
-    return Observation(snapshot.build_snapshot(found_nodes, pods), tuple(groups), **more)
+    return Observation(cluster_snapshot.build_snapshot(found_nodes, pods), tuple(groups), **more)
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,8 +10,8 @@ from tests.engine.loop import builders
 from windlass.engine import taints
 from windlass.engine.model import facts, node_groups, well_known
 from windlass.engine.model.settings import Settings
+from windlass.engine.model.well_known import SCALE_DOWN_DISABLED
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down.eligibility import SCALE_DOWN_DISABLED
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 APPS = ("a", "b")

@@ -21,7 +21,7 @@ from tests.engine.loop.builders import (
 from windlass.autoscaler import informer_sinks
 from windlass.engine.model import facts
 from windlass.engine.model.settings import Settings
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.kube import scheme
 from windlass.kube.models import pods as pod_models
 
@@ -42,7 +42,7 @@ def read_pod(name: str, cpu: str, resource: str, on: str = "") -> facts.Pod:
         "spec": spec,
         "status": {"phase": "Running" if on else "Pending", "conditions": conditions},
     }
-    kept = snapshot.Snapshot()
+    kept = cluster_snapshot.Snapshot()
     pod = scheme.decode_as(pod_models.Pod, raw)
     informer_sinks.pod_sink(kept, informer_sinks.ChangeBuffer()).put(pod.meta, pod)
     return replace(kept.pod(0), node_name=on, created_s=LONG_AGO_S if on else NOW_S - 60.0)

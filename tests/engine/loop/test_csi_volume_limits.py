@@ -11,7 +11,7 @@ from windlass.engine import loop_memory
 from windlass.engine.model import facts, node_groups
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.engine.snapshot.volume_usage import StorageFact
 
 DRIVER = "disks.example.com"
@@ -25,7 +25,7 @@ def observe(
     pods: Sequence[facts.Pod],
     *stored: StorageFact,
 ) -> Observation:
-    return Observation(snapshot.build_snapshot(nodes, pods, stored=stored), tuple(groups))
+    return Observation(cluster_snapshot.build_snapshot(nodes, pods, stored=stored), tuple(groups))
 
 
 def with_volumes(count: int) -> tuple[list[facts.Pod], list[StorageFact]]:

@@ -14,7 +14,7 @@ from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down import utilization
-from windlass.engine.snapshot.snapshot import build_snapshot
+from windlass.engine.snapshot.cluster_snapshot import build_snapshot
 
 NOW_S = 1_000_000.0
 READY = (facts.Condition("Ready", "True", 0.0),)

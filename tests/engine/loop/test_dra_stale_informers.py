@@ -18,7 +18,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import dynamic_resources, facts, node_groups, plan
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot.snapshot import Snapshot, build_snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot, build_snapshot
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 NOW_S = 1_000_000.0

@@ -28,7 +28,7 @@ from tests.engine.loop.builders import (
     running,
     sizes,
 )
-from windlass.engine.cluster_state import health
+from windlass.engine.cluster_state import backoff
 from windlass.engine.drainability.local_storage import SAFE_TO_EVICT_LOCAL_VOLUMES
 from windlass.engine.model import decision_record, facts, node_groups, plan, well_known
 from windlass.engine.model.decision_record import ScaleDownResult
@@ -95,7 +95,7 @@ def test_a_group_whose_scale_up_failed_backs_off_for_five_minutes(settings: Sett
     observation = observe([group("g")], pods=pods)
     assert sizes(decide_once(observation, settings, failed.memory, NOW_S + 300)) == {}
     assert sizes(decide_once(observation, settings, failed.memory, NOW_S + 300.5)) == {"g": 1}
-    assert health.find_backoff(failed.memory.durable.health.backoffs, "g", NOW_S) is not None
+    assert backoff.find_backoff(failed.memory.durable.health.backoffs, "g", NOW_S) is not None
 
 
 @both

@@ -10,14 +10,14 @@ import pytest
 from tests.engine.capacity_apis.provisioning_clusters import NOW_S, SERVED, make, make_pod, request
 from tests.engine.dra import builders
 from windlass.autoscaler.capacity_apis import provisioning_requests
-from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
+from windlass.engine.capacity_apis import capacity_buffer
 from windlass.engine.loop import decide
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, provisioning
 from windlass.engine.model import settings as model_settings
 from windlass.engine.model.provisioning import Condition
 from windlass.engine.model.settings import InjectionSettings, Settings
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.kube.models import pods
 from windlass.selectors import LabelSelector
 
@@ -65,7 +65,7 @@ def test_a_request_for_as_many_pods_as_a_cluster_runs_is_looked_at() -> None:
 def test_a_buffer_of_too_many_replicas_keeps_room_for_as_many_as_a_cluster_runs() -> None:
     conditions = (Condition(capacity_buffer.READY_FOR_PROVISIONING, "True", "", "", 0.0),)
     status = capacity_buffer.BufferStatus("t", 1, INT32, capacity_buffer.ACTIVE_STRATEGY, conditions)
-    made = buffer_pods.inject_buffer(capacity_buffer.CapacityBuffer("ns", "b", status=status), lambda _: 1, NOW_S)
+    made = capacity_buffer.inject_buffer(capacity_buffer.CapacityBuffer("ns", "b", status=status), lambda _: 1, NOW_S)
     assert made.pods == model_settings.MAX_INJECTED_PODS
     observation = make(sizes={"a": 0}).observe()
     spare = provisioning.BufferPods(make_pod("b", 1), tuple(f"b-{number}" for number in range(made.pods)))
@@ -107,7 +107,7 @@ def test_claims_and_extended_resources_of_enormous_counts_take_no_device(count: 
     )
     claimed = facts.PodSpec(requests=(("cpu", 1),), claims=(facts.PodClaim("g", "c"),))
     waiting = [pod("x", extended), pod("c", claimed, namespace="default"), pod("p")]
-    kept = snapshot.build_snapshot(observation.nodes, waiting)
+    kept = cluster_snapshot.build_snapshot(observation.nodes, waiting)
     claim = builders.claim("c", builders.asks(builders.wanted(count)))
     kept.devices.inventory.put_all([builders.STANDS_FOR, builders.gpus("a-0", 4), claim])
     decision = decide(replace(observation, snapshot=kept), LoopMemory(), SERVED, NOW_S)

@@ -10,7 +10,7 @@ from tests.conformance.outcome import read_lines
 from tests.conformance.scenario_cluster import EPOCH_S, World
 from tests.engine.loop.builders import LONG_AGO_S, NOW_S, WINDLASS, decide_once, group, node, observe, pending, running
 from windlass.autoscaler.options import flags
-from windlass.engine.cluster_state import health
+from windlass.engine.cluster_state import backoff
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import cluster_health, facts, node_groups
 from windlass.engine.observation import Observation
@@ -134,6 +134,6 @@ def test_recorded_replacements_put_no_group_into_backoff() -> None:
             now_s = EPOCH_S + step["at_s"]
             remembered = decide_once(world.move_on(step), settings, remembered, now_s).memory
             waiting = [
-                item for item in world.groups if health.find_backoff(remembered.durable.health.backoffs, item, now_s)
+                item for item in world.groups if backoff.find_backoff(remembered.durable.health.backoffs, item, now_s)
             ]
             assert not waiting, (scenario["name"], step["at_s"])

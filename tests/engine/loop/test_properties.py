@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.engine.loop.builders import AGENT, NOW_S, WINDLASS, at_once, choose, decide_once, drained, node, running
 from tests.engine.loop.strategies import World, draining_settings, idle_worlds, some_settings, worlds
 from tests.engine.snapshot import column_values
-from windlass.autoscaler import memory_encoding
+from windlass.autoscaler import memory_store
 from windlass.engine import loop, loop_memory
 from windlass.engine.model import facts, node_groups, plan
 from windlass.engine.model.settings import Settings
@@ -52,7 +52,7 @@ def test_a_memory_that_was_saved_and_loaded_leads_to_the_same_decisions(world: W
         decision, other = decide_once(observation, chosen, kept, now_s), decide_once(observation, chosen, saved, now_s)
         assert outcome(other) == outcome(decision)
         kept = decision.memory
-        loaded = memory_encoding.decode_memory(memory_encoding.encode_memory(other.memory.durable))
+        loaded = memory_store.decode_memory(memory_store.encode_memory(other.memory.durable))
         assert loaded == other.memory.durable
         saved = loop_memory.LoopMemory(loaded, other.memory.volatile)
 

@@ -26,7 +26,7 @@ from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.explain.decision_view import DecisionView
 from windlass.kube.events import InvolvedObject
-from windlass.observability import cluster_status, object_events
+from windlass.observability import object_events, status_configmap
 
 behaviors = pytest.mark.parametrize("settings", BOTH, ids=["cluster-autoscaler", "windlass"])
 STATUS = InvolvedObject("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
@@ -94,7 +94,7 @@ def test_timers_of_unneeded_nodes_are_dropped_and_those_of_groups_kept(settings:
 def test_the_status_says_that_it_waits() -> None:
     observation = observe([group("g")], [], [pending("p")])
     decision = decide_once(observation, off(Settings()))
-    autoscaler_status = cluster_status.build_cluster_status(
-        DecisionView(decision), PlanResult(), cluster_status.initial_status(NOW_S), NOW_S
+    autoscaler_status = status_configmap.build_cluster_status(
+        DecisionView(decision), PlanResult(), status_configmap.initial_status(NOW_S), NOW_S
     )
     assert (autoscaler_status.cluster, autoscaler_status.message) == (None, "Cluster has no nodes.")

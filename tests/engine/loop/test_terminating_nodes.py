@@ -10,7 +10,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, node_groups, plan
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot.snapshot import Snapshot, build_snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot, build_snapshot
 
 MARK = facts.Taint(taints.TO_BE_DELETED_KEY, str(int(NOW_S)), "NoSchedule")
 BEFORE = LoopMemory(replace(LoopMemory().durable, loop=5))

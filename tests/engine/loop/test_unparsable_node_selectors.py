@@ -19,7 +19,7 @@ from windlass.engine.loop import Decision
 from windlass.engine.model import dynamic_resources
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot.snapshot import Snapshot, build_snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot, build_snapshot
 from windlass.kube import scheme
 from windlass.kube.models import resource
 

@@ -32,7 +32,7 @@ from windlass.engine import loop_memory, taints
 from windlass.engine.model import durable_memory, well_known
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.settings import Bounds, Settings
-from windlass.engine.scale_down.eligibility import SCALE_DOWN_DISABLED
+from windlass.engine.model.well_known import SCALE_DOWN_DISABLED
 
 both = pytest.mark.parametrize("settings", BOTH, ids=["peer", "windlass"])
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from tests.autoscaler.test_memory_encoding import any_of
+from tests.autoscaler.test_memory_store_memory_encoding import any_of
 from windlass.engine.model import cluster_health, durable_memory, node_groups, scale_down_state
 
 BY_S = 86400.0

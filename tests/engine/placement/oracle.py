@@ -2,7 +2,7 @@
 
 from windlass.engine.model import arrays, facts, settings
 from windlass.engine.predicates import registry
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 def find_next(snapshot: Snapshot, shape: facts.PodShape, pointer: int, usable: arrays.Mask) -> int | None:

@@ -15,7 +15,7 @@ from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.model import arrays, facts, settings
 from windlass.engine.placement import batch_placement, shape_placer
 from windlass.engine.predicates import registry
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 def as_counter(placed: batch_placement.Placement) -> Counter[int]:

@@ -10,8 +10,8 @@ from tests import builders
 from tests.engine.dra.builders import GPU, asks, claim, device, gpus, pod, pool, wanted
 from windlass.engine.model import dynamic_resources, facts
 from windlass.engine.model import settings as model_settings
-from windlass.engine.placement import binpacking, hinting, shape_placer
-from windlass.engine.snapshot.snapshot import Snapshot, build_snapshot
+from windlass.engine.placement import binpacking_estimator, hinting, shape_placer
+from windlass.engine.snapshot.cluster_snapshot import Snapshot, build_snapshot
 
 ONE = asks(wanted())
 
@@ -115,15 +115,15 @@ def test_new_nodes_come_with_the_devices_of_their_template() -> None:
     snapshot = cluster({}, pods, claims)
     template = dataclasses.replace(builders.node("t"), slices=(gpus("t", 8),))
     shape = snapshot.shape_of_row(0)
-    group = [binpacking.ShapeCount(shape, 20)]
-    limiter = binpacking.EstimationLimiter([])
-    estimate = binpacking.estimate(
-        snapshot, group, binpacking.NodeTemplate(template), limiter, model_settings.DEFAULT_FILTER_CONFIG
+    group = [binpacking_estimator.ShapeCount(shape, 20)]
+    limiter = binpacking_estimator.EstimationLimiter([])
+    estimate = binpacking_estimator.estimate(
+        snapshot, group, binpacking_estimator.NodeTemplate(template), limiter, model_settings.DEFAULT_FILTER_CONFIG
     )
     assert (estimate.nodes, estimate.placed) == (3, (20,))
-    without = binpacking.NodeTemplate(builders.node("t"))
-    none = binpacking.estimate(
-        snapshot, group, without, binpacking.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
+    without = binpacking_estimator.NodeTemplate(builders.node("t"))
+    none = binpacking_estimator.estimate(
+        snapshot, group, without, binpacking_estimator.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
     )
     assert none.placed == (0,)
 
@@ -135,16 +135,16 @@ def test_a_pod_that_comes_with_every_node_has_devices_of_its_own_on_each() -> No
     pods, claims = pending(14)
     snapshot = cluster({"n": 1}, [daemon, *pods], [held, *claims])
     template = dataclasses.replace(builders.node("t"), slices=(gpus("t", 8),))
-    group = [binpacking.ShapeCount(snapshot.shape_of(pods[0]), 14)]
-    starting = binpacking.NodeTemplate(template, (snapshot.shape_of(daemon),))
-    estimate = binpacking.estimate(
-        snapshot, group, starting, binpacking.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
+    group = [binpacking_estimator.ShapeCount(snapshot.shape_of(pods[0]), 14)]
+    starting = binpacking_estimator.NodeTemplate(template, (snapshot.shape_of(daemon),))
+    estimate = binpacking_estimator.estimate(
+        snapshot, group, starting, binpacking_estimator.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
     )
     assert (estimate.nodes, estimate.placed) == (2, (14,))
-    more = [binpacking.ShapeCount(snapshot.shape_of(pods[0]), 15)]
+    more = [binpacking_estimator.ShapeCount(snapshot.shape_of(pods[0]), 15)]
     assert (
-        binpacking.estimate(
-            snapshot, more, starting, binpacking.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
+        binpacking_estimator.estimate(
+            snapshot, more, starting, binpacking_estimator.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
         ).nodes
         == 3
     )

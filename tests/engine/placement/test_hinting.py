@@ -15,8 +15,8 @@ from tests.strategies import Objects
 from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.model import facts, settings
 from windlass.engine.placement import hinting, shape_placer
-from windlass.engine.snapshot import snapshot as snapshots
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot import cluster_snapshot as snapshots
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 def find(

@@ -7,8 +7,8 @@ import numpy as np
 from tests.builders import node, pod, selector, spread, term
 from windlass.engine.model import facts, settings
 from windlass.engine.placement import shape_placer
-from windlass.engine.snapshot import snapshot as snapshots
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot import cluster_snapshot as snapshots
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 def place(snapshot: Snapshot, wanted: facts.Pod, count: int, pointer: int = -1) -> Counter[str]:

@@ -23,7 +23,7 @@ from windlass.engine.model import dynamic_resources, facts, settings
 from windlass.engine.model.scheduling_reasons import StatusCode
 from windlass.engine.predicates import dynamic_resources as rule
 from windlass.engine.predicates import registry
-from windlass.engine.snapshot.snapshot import Snapshot, build_snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot, build_snapshot
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 ONE = asks(wanted())

@@ -5,7 +5,7 @@ from windlass import scheduler_releases
 from windlass.engine.model import facts, settings
 from windlass.engine.model.facts import HOSTNAME, ZONE, PodAffinityTerm
 from windlass.engine.predicates import inter_pod_affinity
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 NODES = [node("a1", zone="x"), node("a2", zone="x"), node("b1", zone="y"), node("nowhere")]

@@ -5,7 +5,7 @@ import pytest
 from tests.builders import feasible, judge, node, pod
 from windlass.engine.model import facts, settings
 from windlass.engine.predicates import node_affinity, registry
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 NODES = [node("a", labels={"size": "5", "disk": "ssd"}), node("b", labels={"size": "x"}), node("c")]

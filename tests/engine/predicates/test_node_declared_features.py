@@ -4,7 +4,7 @@ from tests.builders import judge, node, pod
 from windlass import scheduler_releases
 from windlass.engine.model import facts
 from windlass.engine.predicates import node_declared_features, node_name, node_unschedulable, registry
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 

@@ -5,7 +5,7 @@ from tests.engine.dra.builders import ACCEL, STANDS_FOR, accelerated
 from windlass.engine.model import facts, settings
 from windlass.engine.model.scheduling_reasons import Insufficient, StatusCode
 from windlass.engine.predicates import node_resources_fit
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 
 def test_an_exact_fit_fits_and_one_more_does_not() -> None:

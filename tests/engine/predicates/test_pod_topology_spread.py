@@ -4,7 +4,7 @@ from tests.builders import feasible, judge, node, pod, selector, spread
 from windlass.engine.model import facts, settings
 from windlass.engine.model.facts import HOSTNAME, ZONE, SpreadConstraint, Taint
 from windlass.engine.predicates import pod_topology_spread
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 APP = selector(app="a")

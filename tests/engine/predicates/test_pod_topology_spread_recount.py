@@ -7,7 +7,7 @@ from tests.builders import node, pod, selector
 from windlass.engine.model import facts, settings
 from windlass.engine.model.facts import HOSTNAME, ZONE, SpreadConstraint
 from windlass.engine.predicates import pod_topology_spread
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 APP = selector(app="a")
 NODES = [

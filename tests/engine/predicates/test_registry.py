@@ -4,7 +4,7 @@ from tests.builders import feasible, judge, node, pod, term
 from windlass.engine.model import facts, settings
 from windlass.engine.model.facts import HOSTNAME, HostPort, Taint
 from windlass.engine.predicates import registry
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 EVERYTHING_WRONG = facts.PodSpec(

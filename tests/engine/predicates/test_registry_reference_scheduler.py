@@ -17,7 +17,7 @@ from tests.strategies import Json, Objects
 from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.model import facts, settings
 from windlass.engine.predicates import registry
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.simulator.reference_scheduler import filters
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 

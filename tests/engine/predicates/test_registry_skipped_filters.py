@@ -16,7 +16,7 @@ from windlass.engine.predicates import (
     registry,
     taint_toleration,
 )
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 ALWAYS = ("NodeUnschedulable", "TaintToleration", "NodeResourcesFit")

@@ -9,7 +9,7 @@ from tests.engine.predicates.volume_builders import DISKS, LOCAL, bound, cluster
 from windlass.engine.model import facts
 from windlass.engine.model import settings as model_settings
 from windlass.engine.predicates import node_volume_limits, volume_binding, volume_restrictions
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.engine.snapshot.volume_usage import StorageFact
 
 DRIVER = "disks.example.com"
@@ -51,13 +51,15 @@ class Model:
     def copy(self) -> "Model":
         return Model(dict(self.pods), self.appended, list(self.older))
 
-    def build(self) -> snapshot.Snapshot:
+    def build(self) -> cluster_snapshot.Snapshot:
         new = [replace(TEMPLATE, name=f"new-{i}", labels={facts.HOSTNAME: f"new-{i}"}) for i in range(self.appended)]
         pods = [replace(found, node_name=where) for found, where in self.pods.values()]
         return cluster(*NODES, *new, *STORED, *pods)
 
 
-def step(seen: snapshot.Snapshot, model: Model, action: str, volumes: tuple[facts.Volume, ...], pick: int) -> Model:
+def step(
+    seen: cluster_snapshot.Snapshot, model: Model, action: str, volumes: tuple[facts.Volume, ...], pick: int
+) -> Model:
     """Do one thing to both, if it can be done."""
     real = [name for name in model.pods if not name.startswith("placed")]
     name = real[pick % len(real)]
@@ -86,7 +88,7 @@ def step(seen: snapshot.Snapshot, model: Model, action: str, volumes: tuple[fact
     return model
 
 
-def verdicts(seen: snapshot.Snapshot, waits: facts.Pod) -> dict[str, list[bool]]:
+def verdicts(seen: cluster_snapshot.Snapshot, waits: facts.Pod) -> dict[str, list[bool]]:
     found = {}
     for rule in (volume_restrictions, node_volume_limits, volume_binding):
         mask = rule.mask(seen, seen.shape_of(waits), model_settings.DEFAULT_FILTER_CONFIG)

@@ -6,7 +6,7 @@ from tests.builders import feasible, judge, node, pod
 from windlass.engine.model import facts
 from windlass.engine.model.facts import Taint, Toleration
 from windlass.engine.predicates import node_unschedulable, taint_toleration
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 
 def tolerating(*tolerations: Toleration) -> facts.Pod:

@@ -7,7 +7,7 @@ from typing import Any
 from windlass import scheduler_releases
 from windlass.engine.model import facts, settings
 from windlass.engine.model.scheduling_reasons import Refusal
-from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot import cluster_snapshot
 from windlass.engine.snapshot.volume_usage import StorageFact
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
@@ -74,20 +74,20 @@ def where(key: str, *values: str) -> NodeSelector:
 def cluster(
     *found: facts.Node | facts.Pod | StorageFact,
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
-) -> snapshot.Snapshot:
+) -> cluster_snapshot.Snapshot:
     nodes = [fact for fact in found if isinstance(fact, facts.Node)]
     pods = [fact for fact in found if isinstance(fact, facts.Pod)]
     stored = [fact for fact in found if not isinstance(fact, facts.Node | facts.Pod)]
-    return snapshot.build_snapshot(nodes, pods, stored=stored, release=release)
+    return cluster_snapshot.build_snapshot(nodes, pods, stored=stored, release=release)
 
 
-def refuse(seen: snapshot.Snapshot, rule: ModuleType, waits: facts.Pod) -> Refusal | None:
+def refuse(seen: cluster_snapshot.Snapshot, rule: ModuleType, waits: facts.Pod) -> Refusal | None:
     """What the filter says before it looks at a node."""
     refusal: Refusal | None = rule.pre_filter(seen, seen.shape_of(waits), settings.DEFAULT_FILTER_CONFIG)
     return refusal
 
 
-def refused(seen: snapshot.Snapshot, rule: ModuleType, waits: facts.Pod) -> dict[str, str]:
+def refused(seen: cluster_snapshot.Snapshot, rule: ModuleType, waits: facts.Pod) -> dict[str, str]:
     """Why the filter refuses nodes, by node; those that it lets pass are not there."""
     shape = seen.shape_of(waits)
     mask = rule.mask(seen, shape, settings.DEFAULT_FILTER_CONFIG)

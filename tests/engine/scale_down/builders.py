@@ -10,8 +10,8 @@ from windlass.engine.model import facts, node_groups
 from windlass.engine.model.settings import Settings
 from windlass.engine.placement import hinting
 from windlass.engine.scale_down.deletion_budgets import NOTHING_IN_PROGRESS, DeletionsInProgress
-from windlass.engine.scale_down.simulation import ScaleDownContext
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.scale_down.removal_simulator import ScaleDownContext
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 NOW_S = 1_000_000.0
 PEER = Settings.cluster_autoscaler()

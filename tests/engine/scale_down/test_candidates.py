@@ -6,16 +6,16 @@ from tests.engine.scale_down.builders import AGENT, NOW_S, group, node, pod
 from windlass.engine.drainability.context import NodeDeleteOptions
 from windlass.engine.model import facts, well_known
 from windlass.engine.model.scale_down_state import LoopInterval
-from windlass.engine.scale_down import candidates, pod_classification
-from windlass.engine.scale_down.pod_classification import EMPTY, OCCUPIED, WAITING
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.scale_down import candidates, utilization
+from windlass.engine.scale_down.utilization import EMPTY, OCCUPIED, WAITING
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 ON_COMPLETION = {well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}
 HOUR_S = 3600.0
 
 
 def occupancy(*pods: facts.Pod) -> int:
-    found = pod_classification.find_occupancy(snapshots.build_snapshot([node("n")], pods), NodeDeleteOptions(), NOW_S)
+    found = utilization.find_occupancy(snapshots.build_snapshot([node("n")], pods), NodeDeleteOptions(), NOW_S)
     return int(found[0])
 
 
@@ -56,7 +56,7 @@ def test_empty_nodes_come_first_then_those_unneeded_before() -> None:
     names = ["busy", "busy-before", "waiting", "empty", "empty-before", "other-empty"]
     pods = [pod("p", "busy"), pod("q", "busy-before"), pod("r", "waiting", annotations=ON_COMPLETION)]
     snapshot = snapshots.build_snapshot(map(node, names), pods)
-    levels = pod_classification.find_occupancy(snapshot, NodeDeleteOptions(), NOW_S)
+    levels = utilization.find_occupancy(snapshot, NodeDeleteOptions(), NOW_S)
     ordered = candidates.sort_candidates([*names, "gone"], snapshot, levels, {"busy-before", "empty-before"})
     assert ordered == ["empty-before", "empty", "other-empty", "waiting", "busy-before", "busy", "gone"]
 
@@ -64,9 +64,7 @@ def test_empty_nodes_come_first_then_those_unneeded_before() -> None:
 def test_nothing_to_sort_is_no_trouble() -> None:
     snapshot = snapshots.build_snapshot([], [])
     assert (
-        candidates.sort_candidates(
-            [], snapshot, pod_classification.find_occupancy(snapshot, NodeDeleteOptions(), NOW_S), ()
-        )
+        candidates.sort_candidates([], snapshot, utilization.find_occupancy(snapshot, NodeDeleteOptions(), NOW_S), ())
         == []
     )
 

@@ -24,9 +24,9 @@ from windlass.engine import taints
 from windlass.engine.model import facts, node_groups, scale_down_state, well_known
 from windlass.engine.model.scale_down_state import EligibilityResult, UnremovableReason
 from windlass.engine.model.settings import Settings
+from windlass.engine.model.well_known import SCALE_DOWN_DISABLED
 from windlass.engine.scale_down import eligibility, utilization
-from windlass.engine.scale_down.eligibility import SCALE_DOWN_DISABLED
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 DISABLED = {SCALE_DOWN_DISABLED: "true"}
 LABEL = well_known.CLUSTER_API_GPU_LABEL

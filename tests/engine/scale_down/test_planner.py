@@ -17,16 +17,16 @@ from tests.engine.scale_down.builders import (
     with_group,
     with_scale_down,
 )
+from windlass.engine import resource_quotas
 from windlass.engine.model import facts, scale_down_state, well_known
 from windlass.engine.model.scale_down_state import NodeRemoval, ScaleDownState, UnremovableNode, UnremovableReason
 from windlass.engine.model.settings import Settings
-from windlass.engine.scale_down import deletion_budgets, planner, recently_evicted
+from windlass.engine.scale_down import deletion_budgets, planner
 from windlass.engine.scale_down.deletion_budgets import DeletionsInProgress
-from windlass.engine.scale_down.simulation import ScaleDownContext
-from windlass.engine.scale_up import quotas
+from windlass.engine.scale_down.removal_simulator import ScaleDownContext
 from windlass.selectors import LabelSelector, Operator, Requirement
 
-NO_MINIMUM = quotas.QuotaTracker(())
+NO_MINIMUM = resource_quotas.QuotaTracker(())
 ON_COMPLETION = {well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}
 UNNEEDED_S = PEER.groups.scale_down_unneeded_time_s
 
@@ -114,7 +114,7 @@ def test_nodes_on_their_way_out_are_neither_candidates_nor_destinations() -> Non
 def test_recently_evicted_pods_are_given_their_places_first() -> None:
     assert unneeded(look(scene([node("a"), node("b")]))) == ["a", "b"]
     waiting = scene([node("a"), node("b")], [pod("p", "", cpu=600), pod("agent", "", owner=AGENT)])
-    rows = recently_evicted.find_rows_to_recreate(waiting.snapshot, [0, 1], {})
+    rows = planner.find_rows_to_recreate(waiting.snapshot, [0, 1], {})
     assert rows == [0]
     evaluation = planner.evaluate_candidates(
         replace(waiting, recently_evicted=rows), ["a", "b"], ScaleDownState(), PEER, NOW_S

@@ -6,15 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.scale_down.builders import NOT_READY, NOW_S, READY, group, node
-from windlass.engine import taints
-from windlass.engine.model import drainability, facts, node_groups, scale_up_status
+from windlass.engine import resource_quotas, taints
+from windlass.engine.model import drainability, facts, node_groups, scale_up_status, well_known
 from windlass.engine.model.scale_down_state import NodeRemoval, UnremovableReason
 from windlass.engine.model.settings import GroupDefaults
-from windlass.engine.scale_down import eligibility, unneeded
+from windlass.engine.scale_down import unneeded
 from windlass.engine.scale_down.unneeded import UnneededNode
-from windlass.engine.scale_up import quotas
 
-NO_MINIMUM = quotas.QuotaTracker(())
+NO_MINIMUM = resource_quotas.QuotaTracker(())
 LONG_AGO_S = 0.0
 
 
@@ -89,7 +88,7 @@ def test_without_a_time_to_wait_a_node_goes_at_once() -> None:
     [
         (asked(node("n"), group("g", 3), wait_s=None), UnremovableReason.UNEXPECTED_ERROR),
         (
-            asked(node("n", annotations={eligibility.SCALE_DOWN_DISABLED: "true"}), None, since_s=NOW_S),
+            asked(node("n", annotations={well_known.SCALE_DOWN_DISABLED: "true"}), None, since_s=NOW_S),
             UnremovableReason.SCALE_DOWN_DISABLED_ANNOTATION,
         ),
         (asked(node("n"), None, since_s=NOW_S), UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH),
@@ -123,7 +122,7 @@ def test_what_the_cluster_must_keep_is_not_given_away() -> None:
     nodes = [node(f"n{i}", cpu=2000) for i in range(3)]
     of = group("g", 3)
     keep = scale_up_status.Quota("at least", {facts.CPU: 3})
-    minimum = quotas.make_tracker(quotas.QuotaBound.MINIMUM, [keep], [(one, "g") for one in nodes])
+    minimum = resource_quotas.make_tracker(resource_quotas.QuotaBound.MINIMUM, [keep], [(one, "g") for one in nodes])
     removable_nodes = unneeded.find_removable_nodes([asked(one, of) for one in nodes], {}, minimum, NOW_S)
     assert names(removable_nodes.empty) == ["n0"]
     assert {kept.reason for kept in removable_nodes.kept} == {UnremovableReason.MINIMAL_RESOURCE_LIMIT_EXCEEDED}

@@ -11,7 +11,7 @@ from tests.engine.scale_down.utilization_oracle import Options, Unknown, calcula
 from windlass.engine.model import facts, scale_down_state, well_known
 from windlass.engine.model.scale_down_state import NodeUtilization
 from windlass.engine.scale_down import utilization
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 NOW_S = 1_000_000.0
 GPU = "nvidia.com/gpu"

@@ -24,13 +24,13 @@ from tests.engine.loop.builders import (
     result,
     sizes,
 )
-from windlass.engine import loop, loop_memory, time_limits
+from windlass.engine import loop, loop_memory, resource_quotas, time_limits
 from windlass.engine.expanders import chain, price
 from windlass.engine.model import cluster_health, durable_memory, facts, node_groups, settings
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.scale_up_status import GroupTemplate, ScaleUpResult, SkipReason
 from windlass.engine.model.settings import Bounds, GpuBounds, Settings
-from windlass.engine.scale_up import balancing, equivalence_groups, quotas
+from windlass.engine.scale_up import balancing, equivalence_groups
 from windlass.engine.scale_up.options import (
     EXECUTION_FAILED,
     FILTERED_OUT,
@@ -40,7 +40,7 @@ from windlass.engine.scale_up.options import (
     ScaleUpLimits,
 )
 from windlass.engine.scale_up.template_fit import TemplateFit
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 both = pytest.mark.parametrize("settings", BOTH, ids=["peer", "windlass"])
 STOCKOUT = node_groups.InstanceError("OutOfResources", "STOCKOUT")
@@ -247,7 +247,7 @@ def test_pods_learn_when_no_expander_wants_any_option() -> None:
     proposer = OptionPlanner(
         TemplateFit(snapshot, made, settings.DEFAULT_FILTER_CONFIG),
         ScaleUpGroups([group("g")], made, {}),
-        quotas.make_tracker(quotas.QuotaBound.MAXIMUM, [], []),
+        resource_quotas.make_tracker(resource_quotas.QuotaBound.MAXIMUM, [], []),
         PlannerConfig(
             ScaleUpLimits(),
             ("price",),

@@ -8,14 +8,14 @@ from tests.engine.loop.builders import NOW_S, pending, running
 from windlass.engine.model import facts
 from windlass.engine.model.deviations import NO_DEVIATIONS
 from windlass.engine.model.settings import PodSettings, Settings
-from windlass.engine.scale_up.pod_list import (
+from windlass.engine.scale_up.pending_pods import (
     are_all_new,
     are_still_coming,
     find_old_enough,
     is_expendable,
     sort_pending,
 )
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 UNLOOKED: dict[str, Any] = {"unschedulable_since_s": None}
 

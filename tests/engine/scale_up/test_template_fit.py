@@ -10,11 +10,11 @@ from tests.strategies import Json, Objects
 from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.model import facts, settings
 from windlass.engine.model.scale_up_status import GroupTemplate
-from windlass.engine.placement import binpacking
+from windlass.engine.placement import binpacking_estimator
 from windlass.engine.predicates import registry
 from windlass.engine.scale_up.template_fit import RejectionReasons, TemplateFit
-from windlass.engine.snapshot import snapshot as snapshots
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot import cluster_snapshot as snapshots
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 def ask_plainly(snapshot: Snapshot, template: GroupTemplate, wanted: list[facts.PodShape]) -> RejectionReasons:
@@ -73,8 +73,12 @@ def test_an_estimate_is_made_anew_once_something_keeps_its_pods_away() -> None:
     snapshot = snapshots.build_snapshot([node("a", zone="x")], [pod("p", labels={"app": "a"}, cpu=3000), jealous])
     row, jealous_row = snapshot.pending()
     prospects = TemplateFit(snapshot, {"g": GroupTemplate(node("t", zone="x"))}, settings.DEFAULT_FILTER_CONFIG)
-    pods = [binpacking.ShapeCount(snapshot.shape_of_row(row), 3)]
-    assert prospects.estimate("g", pods, binpacking.EstimationLimiter([])) == binpacking.Estimate(3, (3,))
+    pods = [binpacking_estimator.ShapeCount(snapshot.shape_of_row(row), 3)]
+    assert prospects.estimate("g", pods, binpacking_estimator.EstimationLimiter([])) == binpacking_estimator.Estimate(
+        3, (3,)
+    )
     snapshot.fork()
     snapshot.bind(jealous_row, 0)
-    assert prospects.estimate("g", pods, binpacking.EstimationLimiter([])) == binpacking.Estimate(0, (0,))
+    assert prospects.estimate("g", pods, binpacking_estimator.EstimationLimiter([])) == binpacking_estimator.Estimate(
+        0, (0,)
+    )

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.builders import GIB, node, pod
 from windlass.engine.model import facts, settings
-from windlass.engine.placement import binpacking
+from windlass.engine.placement import binpacking_estimator
 from windlass.engine.scale_up import template_fit
-from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 AMOUNTS = st.tuples(
     st.sampled_from([0, 100, 300, 1000, 1700, 4000, 5000]), st.integers(0, 9), st.sampled_from([0, 0, 0, 1, 2])
@@ -38,11 +38,11 @@ def test_counts_are_those_of_packing_in_the_snapshot(
         cpu, gib, gpus = amounts
         return snapshot.shape_of(pod("q", cpu=cpu, memory=gib * GIB, more={"gpu": gpus}))
 
-    template = binpacking.NodeTemplate(node("t", pods=most_pods, more={"gpu": 4}), (shape_of(daemon),))
-    groups = [binpacking.ShapeCount(shape_of(amounts), count) for amounts, count in wanted]
+    template = binpacking_estimator.NodeTemplate(node("t", pods=most_pods, more={"gpu": 4}), (shape_of(daemon),))
+    groups = [binpacking_estimator.ShapeCount(shape_of(amounts), count) for amounts, count in wanted]
 
-    def make_limiter() -> binpacking.EstimationLimiter:
-        return binpacking.EstimationLimiter([binpacking.make_static_threshold(most_nodes)])
+    def make_limiter() -> binpacking_estimator.EstimationLimiter:
+        return binpacking_estimator.EstimationLimiter([binpacking_estimator.make_static_threshold(most_nodes)])
 
     def make_scatter() -> np.random.Generator | None:
         return None if seed is None else np.random.default_rng(seed)
@@ -50,7 +50,7 @@ def test_counts_are_those_of_packing_in_the_snapshot(
     estimate = template_fit.estimate_by_resources(
         snapshot, groups, template, make_limiter(), settings.DEFAULT_FILTER_CONFIG, make_scatter()
     )
-    expected = binpacking.estimate(
+    expected = binpacking_estimator.estimate(
         snapshot, groups, template, make_limiter(), settings.DEFAULT_FILTER_CONFIG, scatter=make_scatter()
     )  # fmt: skip
     assert estimate == expected

@@ -7,7 +7,7 @@ from typing import Any
 from windlass.engine.model import arrays, facts, settings
 from windlass.engine.predicates import registry
 from windlass.engine.snapshot import topology_counts, volume_usage
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from windlass.engine.model import facts, node_groups
 from windlass.kube import client, request_builders, resources, transport
 from windlass.kube.models import meta
 from windlass.kube.resources import Resource
-from windlass.providers.clusterapi import group_discovery, provider
+from windlass.providers.clusterapi import auto_discovery, provider
 
 Json = dict[str, Any]
 
@@ -107,7 +107,7 @@ def refusal(code: int, reason: str, message: str = "not today", kind: str | None
 class Bed:
     """The management cluster, a client for the test and a provider."""
 
-    def __init__(self, virtual: clock.VirtualClock, version: str, config: group_discovery.Config) -> None:
+    def __init__(self, virtual: clock.VirtualClock, version: str, config: auto_discovery.Config) -> None:
         self.clock = virtual
         self.version = version
         # Owners are named by hand here, and a collector would not find them.
@@ -302,13 +302,13 @@ def play(
     arrange: Callable[[Bed], object] = lambda _: None,
     *,
     version: str = "v1beta2",
-    config: group_discovery.Config | None = None,
+    config: auto_discovery.Config | None = None,
 ) -> None:
     """Arrange objects, let the provider read them, then play a scenario in virtual time."""
     virtual = clock.VirtualClock(NOW_S)
 
     async def main() -> None:
-        bed = Bed(virtual, version, config or group_discovery.Config())
+        bed = Bed(virtual, version, config or auto_discovery.Config())
         arrange(bed)
         try:
             await bed.start()

@@ -8,7 +8,7 @@ from tests.providers.clusterapi.management_cluster import Bed, Json, node, play
 from windlass.engine.model import node_groups
 from windlass.engine.model.facts import DrainBehavior
 from windlass.engine.model.node_groups import DrainedPodSelector, MachineSelector
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 G = "MachineDeployment/default/g"
@@ -225,7 +225,7 @@ def test_without_the_flag_neither_rules_nor_clusters_are_read() -> None:
         assert not any((await list_selecting(bed)).values())
         assert not any(call.endswith((RULES, "/clusters")) for call in bed.carrier.calls)
 
-    play(scenario, arrange, config=group_discovery.Config(respect_machine_drain_rules=False))
+    play(scenario, arrange, config=auto_discovery.Config(respect_machine_drain_rules=False))
 
 
 def test_where_rules_are_not_served_neither_rules_nor_clusters_are_read() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.providers.clusterapi.management_cluster import INFRASTRUCTURE, Bed, define, enough, node, play
 from windlass.kube import request_builders
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 
 KINDS = ("MachineDeployment", "MachineSet")
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -146,7 +146,7 @@ def test_discovery_finds_what_any_spec_names_and_only_that_has_nodes(specs: list
         assert sorted(members) == found
         assert all(len(instances) == 1 for instances in members.values())
 
-    config = group_discovery.read_config([f"clusterapi:{spec}" for spec in specs], {})
+    config = auto_discovery.read_config([f"clusterapi:{spec}" for spec in specs], {})
     play(scenario, arrange, config=config)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.providers.clusterapi.management_cluster import CAPACITY, GROUP, Bed, enough, node, play
 from windlass import clock
 from windlass.engine.model import facts, plan
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 from windlass.providers.clusterapi import provider as clusterapi_provider
 
 Json = dict[str, Any]
@@ -25,7 +25,7 @@ A, B, POOL = "MachineDeployment/default/a", "MachineDeployment/default/b", "Mach
 @contextlib.asynccontextmanager
 async def another_provider(bed: Bed) -> AsyncIterator[clusterapi_provider.Provider]:
     """One that follows the same objects and has observed nothing yet."""
-    provider = clusterapi_provider.Provider(bed.api, group_discovery.Config())
+    provider = clusterapi_provider.Provider(bed.api, auto_discovery.Config())
     running = asyncio.create_task(provider.run())
     try:
         await clock.run_with_timeout(bed.clock, 120.0, provider.wait_synced())

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator import small_clusters
-from windlass.simulator.cluster import api_objects, api_resources
+from windlass.simulator.cluster import api_objects
 from windlass.simulator.fast_scheduler import node_plugins, node_table, placement, pod_shapes, topology_counts
 from windlass.simulator.fast_scheduler.placement import NO_SLOT
 from windlass.simulator.reference_scheduler import filters, node_scores, pod_topology_spread, scheduling_cycle, scoring
@@ -173,7 +173,7 @@ def test_what_is_known_of_nodes_that_were_is_forgotten_and_the_rest_is_judged_as
 def test_a_more_important_pod_takes_the_place_of_a_less_important_one() -> None:
     world = small_clusters.make()
     for name, value in (("high", 1000), ("low", -10)):
-        world.api.post(api_resources.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+        world.api.post(api_objects.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
     small_clusters.deploy(world, "pause", 4, "2", priorityClassName="low", terminationGracePeriodSeconds=5)
     small_clusters.pass_time(world, 10)
     assert len(small_clusters.running(world, "pause")) == 4
@@ -191,7 +191,7 @@ def test_a_more_important_pod_takes_the_place_of_a_less_important_one() -> None:
 def test_a_pod_that_never_preempts_waits() -> None:
     world = small_clusters.make()
     world.api.post(
-        api_resources.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"}
+        api_objects.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"}
     )
     small_clusters.deploy(world, "web", 8)
     small_clusters.pass_time(world, 10)
@@ -238,7 +238,7 @@ def test_a_pod_that_cannot_be_filtered_or_scored_waits_with_the_schedulers_error
 
 def test_a_pod_that_cannot_be_scored_goes_to_the_only_node_where_it_fits() -> None:
     world = small_clusters.make()
-    small_clusters.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 1)
+    small_clusters.scale(world, api_objects.MACHINE_DEPLOYMENTS, "general", 1)
     small_clusters.pass_time(world, 300)
     small_clusters.deploy(
         world, "web", 1, topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]
@@ -253,7 +253,7 @@ def test_pods_of_one_line_are_placed_in_the_order_of_their_coming() -> None:
     small_clusters.pass_time(world, 5)
     small_clusters.deploy(world, "second", 10)
     small_clusters.pass_time(world, 10)
-    small_clusters.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
+    small_clusters.scale(world, api_objects.MACHINE_DEPLOYMENTS, "general", 3)
     small_clusters.pass_time(world, 100)
     assert len(small_clusters.running(world, "first")) == 10
     assert len(small_clusters.running(world, "second")) == 2

@@ -16,7 +16,7 @@ from windlass.autoscaler import informer_sinks
 from windlass.autoscaler.capacity_apis import buffer_templates, provisioning_requests
 from windlass.autoscaler.capacity_apis.provisioning_requests import NotifyingSinkFactory
 from windlass.autoscaler.readers import pods
-from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
+from windlass.engine.capacity_apis import capacity_buffer
 from windlass.engine.capacity_apis.capacity_buffer import (
     BufferStatus,
     CapacityBuffer,
@@ -123,10 +123,12 @@ def make_buffer_pods(buffer: CapacityBuffer, template: Mapping[str, Any], count:
     pod: facts.Pod = pods.read_pod(pod_models.Pod(metadata=metadata, spec=raw), pending=True, cloud_tpus=False)
     mine = {
         **pod.annotations,
-        buffer_pods.FAKE_POD_ANNOTATION[0]: buffer_pods.FAKE_POD_ANNOTATION[1],
+        capacity_buffer.FAKE_POD_ANNOTATION[0]: capacity_buffer.FAKE_POD_ANNOTATION[1],
         well_known.SAFE_TO_EVICT_ANNOTATION: "true",
     }
-    return provisioning.BufferPods(replace(pod, annotations=mine), tuple(buffer_pods.name_buffer_pods(buffer, count)))
+    return provisioning.BufferPods(
+        replace(pod, annotations=mine), tuple(capacity_buffer.name_buffer_pods(buffer, count))
+    )
 
 
 RESOURCE_QUOTAS = resources.Resource("v1", "resourcequotas", "ResourceQuota", True, dict[str, Any])
@@ -179,7 +181,7 @@ class CapacityBuffers:
         for buffer in self._buffers.all:
             try:
                 find_generation = functools.partial(_template_generation, known, buffer)
-                count = buffer_pods.inject_buffer(buffer, find_generation, 0.0).pods
+                count = capacity_buffer.inject_buffer(buffer, find_generation, 0.0).pods
                 if count > left or count < (buffer.status.replicas or 0):
                     _log.warning(
                         "CapacityBuffer is limited: buffer=%s replicas=%d injected_pods=%d",
@@ -309,7 +311,7 @@ class CapacityBuffers:
     ) -> BufferStatus:
         """Return the status with the condition of pod injection."""
         known, written = self._index_templates(), kept.generation if isinstance(kept, ResolvedTemplate) else None
-        return buffer_pods.inject_buffer(
+        return capacity_buffer.inject_buffer(
             replace(buffer, status=status),
             lambda name: _template_generation(known, buffer, name) if written is None else written,
             float(int(now_s)),

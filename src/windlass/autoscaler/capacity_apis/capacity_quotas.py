@@ -8,15 +8,15 @@ from typing import Any
 from windlass import clock, quantity, selectors
 from windlass.autoscaler import informer_sinks
 from windlass.autoscaler.capacity_apis.provisioning_requests import NotifyingSinkFactory
+from windlass.engine import resource_quotas
 from windlass.engine.model import facts, scale_up_status
-from windlass.engine.scale_up import quotas
 from windlass.kube import client, errors, fields, informers, resources, time_formats
 from windlass.kube.models import autoscaling, meta
 from windlass.quantity import Quantity
 
 _log = logging.getLogger(__name__)
-QuotaObject = quotas.CapacityQuota[Quantity]
-QuotaStatus = quotas.CapacityQuotaStatus[Quantity]
+QuotaObject = resource_quotas.CapacityQuota[Quantity]
+QuotaStatus = resource_quotas.CapacityQuotaStatus[Quantity]
 
 
 class CapacityQuotas:
@@ -36,7 +36,7 @@ class CapacityQuotas:
         """Return the quotas whose status is valid; only they are enforced. The same object while none changes."""
         known, enforced = self._enforced
         if self._kept.all is not known:
-            found = (quotas.make_enforced_quota(capacity_quota) for capacity_quota in self._kept.all)
+            found = (resource_quotas.make_enforced_quota(capacity_quota) for capacity_quota in self._kept.all)
             enforced = tuple(quota for quota in found if quota is not None)
             self._enforced = self._kept.all, enforced
         return enforced
@@ -81,7 +81,7 @@ def read_quota(capacity_quota: autoscaling.CapacityQuota) -> QuotaObject:
     spec, metadata = capacity_quota.spec or autoscaling.CapacityQuotaSpec(), capacity_quota.meta
     try:
         limits = _read_amounts((spec.limits.resources if spec.limits else None) or {}, "spec.limits.resources")
-        return quotas.CapacityQuota(
+        return resource_quotas.CapacityQuota(
             metadata.name or "",
             limits,
             _read_selector(spec.selector),
@@ -104,9 +104,9 @@ def _read_selector(label_selector: meta.LabelSelector | None) -> selectors.Unpar
 
 def _read_status(capacity_quota_status: autoscaling.CapacityQuotaStatus | None) -> QuotaStatus:
     if capacity_quota_status is None:
-        return quotas.CapacityQuotaStatus()
+        return resource_quotas.CapacityQuotaStatus()
     quota_conditions = tuple(
-        quotas.QuotaCondition(
+        resource_quotas.QuotaCondition(
             condition.type or "",
             condition.status or "",
             condition.reason or "",
@@ -121,26 +121,28 @@ def _read_status(capacity_quota_status: autoscaling.CapacityQuotaStatus | None) 
         if capacity_quota_status.used is None
         else _read_amounts(capacity_quota_status.used.resources or {}, "status.used.resources")
     )
-    return quotas.CapacityQuotaStatus(capacity_quota_status.observed_generation or 0, quota_conditions, used)
+    return resource_quotas.CapacityQuotaStatus(capacity_quota_status.observed_generation or 0, quota_conditions, used)
 
 
 def _read_amounts(found: meta.Amounts, at: str) -> dict[str, Quantity]:
     return {name: fields.read_quantity(value, f"{at}[{name}]") for name, value in found.items()}
 
 
-def _to_quota_node(node: facts.Node) -> quotas.QuotaNode[Quantity]:
+def _to_quota_node(node: facts.Node) -> resource_quotas.QuotaNode[Quantity]:
     """Convert a node to amounts of quotas: the engine's millicores to cores, bytes to binary suffixes."""
     unit, family = {facts.CPU: quantity.MILLI}, dict.fromkeys((facts.MEMORY, facts.EPHEMERAL_STORAGE), "binary")
     capacity = {
         name: Quantity(amount * unit.get(name, quantity.NANO), family.get(name, "decimal"))
         for name, amount in node.capacity
     }
-    return quotas.QuotaNode(node.name, node.labels, capacity)
+    return resource_quotas.QuotaNode(node.name, node.labels, capacity)
 
 
-def _next_status(quota: QuotaObject, nodes: Sequence[quotas.QuotaNode[Quantity]], now_s: float) -> QuotaStatus:
+def _next_status(quota: QuotaObject, nodes: Sequence[resource_quotas.QuotaNode[Quantity]], now_s: float) -> QuotaStatus:
     """Return the desired status. Equal amounts are equal however they are written."""
-    status = quotas.update_status(quota, nodes, lambda whole: Quantity(whole * quantity.NANO), float(int(now_s)))
+    status = resource_quotas.update_status(
+        quota, nodes, lambda whole: Quantity(whole * quantity.NANO), float(int(now_s))
+    )
     before = quota.status.used
     if status.used is not None and before is not None and status.used.keys() == before.keys():
         used = {name: before[name] if before[name].nano == now.nano else now for name, now in status.used.items()}

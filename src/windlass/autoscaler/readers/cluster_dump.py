@@ -13,7 +13,7 @@ import msgspec
 from windlass import errors, scheduler_releases
 from windlass.autoscaler.readers import dra, nodes, pods, storage_objects, workloads
 from windlass.engine.model import dynamic_resources, facts
-from windlass.engine.snapshot import snapshot, volume_usage
+from windlass.engine.snapshot import cluster_snapshot, volume_usage
 from windlass.kube import lenient_decoder, resources, scheme
 from windlass.kube.models import meta
 from windlass.kube.models import pods as pod_models
@@ -151,7 +151,7 @@ def _invalid_object(text: scheme.Json, header: scheme.TypeHeader) -> errors.Inva
     return errors.InvalidObject(header.kind or "object", name or "without a name", field_name, found, accepted)
 
 
-def build_snapshot(objects: ClusterObjects) -> snapshot.Snapshot:
+def build_snapshot(objects: ClusterObjects) -> cluster_snapshot.Snapshot:
     """Build a snapshot of all objects that were read."""
     stored: tuple[volume_usage.StorageFact, ...] = (
         *objects.volumes, *objects.claims, *objects.storage_classes, *objects.csi_nodes, *objects.csi_drivers,
@@ -161,4 +161,6 @@ def build_snapshot(objects: ClusterObjects) -> snapshot.Snapshot:
     offered: tuple[dynamic_resources.DeviceFact, ...] = (
         *objects.slices, *objects.device_classes, *objects.device_claims, *objects.device_taint_rules,
     )  # fmt: skip
-    return snapshot.build_snapshot(objects.nodes, objects.pods, objects.namespaces, stored, offered, objects.release)
+    return cluster_snapshot.build_snapshot(
+        objects.nodes, objects.pods, objects.namespaces, stored, offered, objects.release
+    )

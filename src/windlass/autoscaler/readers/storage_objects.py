@@ -1,13 +1,90 @@
-"""Storage reader: volumes of pods, and PersistentVolumes, PersistentVolumeClaims, StorageClasses and CSI objects."""
+"""Storage reader: volumes of pods, and PersistentVolumes, PersistentVolumeClaims, StorageClasses and CSI objects.
 
-from collections.abc import Callable
+CSI migration: the CSI driver and volume handle of in-tree disks.
+
+Only the plugins that NodeVolumeLimits counts under their CSI driver are listed.
+"""
+
+from collections.abc import Callable, Mapping
 
 from windlass import quantity, selectors
 from windlass.engine.model import facts
-from windlass.kube import csi_migration, fields
+from windlass.kube import fields
 from windlass.kube import selectors as kube_selectors
 from windlass.kube.models import core, meta, pods
 from windlass.selectors import LabelSelector, Operator
+
+CSI_DRIVERS = {
+    "gcePersistentDisk": "pd.csi.storage.gke.io",
+    "awsElasticBlockStore": "ebs.csi.aws.com",
+    "azureDisk": "disk.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "portworxVolume": "pxd.portworx.com",
+}
+"""CSI driver by the API's name of the source."""
+
+_UNSPECIFIED = "UNSPECIFIED"
+_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+
+
+def find_volume_handle(source: str, disk: str, labels: Mapping[str, str] | None = None) -> str:
+    """The volume handle of an in-tree disk; `labels` are those of its PersistentVolume. Empty if unknown."""
+    if source == "awsElasticBlockStore":
+        return _handle_aws(disk)
+    if source == "gcePersistentDisk":
+        return _handle_gce(disk, labels or {})
+    return disk if source in CSI_DRIVERS else ""
+
+
+def explain_missing_handle(
+    source: str, disk: str, labels: Mapping[str, str] | None = None, azure_kind: str | None = None
+) -> str:
+    """Why a disk has no handle, in kube-scheduler's words; empty if that is unknown."""
+    if source == "awsElasticBlockStore":
+        return f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({disk})"
+    if source == "azureDisk":
+        return f"kind({azure_kind}) is not supported in csi migration"
+    return _explain_gce(labels or {}) if source == "gcePersistentDisk" else ""
+
+
+def _explain_gce(labels: Mapping[str, str]) -> str:
+    zones = _find_gce_zones(labels)
+    unlike = next((zone for zone in zones if zone.count("-") != 2), None)
+    if unlike is not None:
+        reason = f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {unlike}"
+    else:
+        regions = " ".join(f"{region}:{{}}" for region in sorted({zone.rpartition("-")[0] for zone in zones}))
+        reason = f"multiple or no regions gotten from zones, got: map[{regions}]"
+    return f"failed to get region from zones: {reason}"
+
+
+def is_managed_azure_disk(azure_kind: str | None) -> bool:
+    """True for managed disks, the only ones migrated. kube-apiserver defaults the kind to `Shared`."""
+    return azure_kind is None or azure_kind.lower() == "managed"
+
+
+def _handle_aws(disk: str) -> str:
+    """`vol-1`, or `aws://zone/vol-1` of older volumes."""
+    if not disk.startswith("aws://"):
+        return disk
+    _, _, path = disk.removeprefix("aws://").partition("/")
+    volume = path.strip("/")
+    return volume if volume.startswith("vol-") and "/" not in volume else ""
+
+
+def _handle_gce(disk: str, labels: Mapping[str, str]) -> str:
+    """The handle contains the zone of a zonal disk, and the region of a regional one (`a__b` in the label)."""
+    zones = _find_gce_zones(labels)
+    if len(zones) == 1:
+        return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{disk}"
+    regions = {tuple(zone.split("-")[:2]) for zone in zones if zone.count("-") == 2}
+    if len(regions) != 1 or any(zone.count("-") != 2 for zone in zones):
+        return ""
+    return f"projects/{_UNSPECIFIED}/regions/{'-'.join(regions.pop())}/disks/{disk}"
+
+
+def _find_gce_zones(labels: Mapping[str, str]) -> list[str]:
+    return next((labels[label] for label in _ZONE_LABELS if labels.get(label)), "").split("__")
 
 
 def read_pod_volumes(volumes: list[pods.Volume] | None) -> tuple[facts.Volume, ...]:
@@ -64,7 +141,7 @@ def _read_cloud_disk(volume: pods.Volume, name: str, at: str) -> facts.Volume | 
         return _make_disk(name, "awsElasticBlockStore", aws.volume_id, aws.read_only)
     if (azure := volume.azure_disk) is not None:
         return _make_disk(
-            name, "azureDisk", azure.disk_uri, azure.read_only, is_known=csi_migration.is_managed_azure_disk(azure.kind)
+            name, "azureDisk", azure.disk_uri, azure.read_only, is_known=is_managed_azure_disk(azure.kind)
         )
     if (cinder := volume.cinder) is not None:
         return _make_disk(name, "cinder", cinder.volume_id, cinder.read_only)
@@ -81,8 +158,8 @@ def _make_disk(
         source,
         read_only=bool(read_only),
         identity=(disk or "",),
-        driver=csi_migration.CSI_DRIVERS[source],
-        handle=csi_migration.find_volume_handle(source, disk or "") if is_known else "",
+        driver=CSI_DRIVERS[source],
+        handle=find_volume_handle(source, disk or "") if is_known else "",
     )
 
 
@@ -161,17 +238,13 @@ def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> 
     if spec.csi is not None:
         return "csi", spec.csi.driver or "", spec.csi.volume_handle or "", ""
     source = next((_api_name(name) for name in _VOLUME_SOURCES if getattr(spec, name) is not None), "")
-    if source not in csi_migration.CSI_DRIVERS:
+    if source not in CSI_DRIVERS:
         return source, "", "", ""
     azure_kind = spec.azure_disk.kind if spec.azure_disk is not None else None
     disk = _read_disk(spec)
-    handle = (
-        csi_migration.find_volume_handle(source, disk, metadata.labels)
-        if csi_migration.is_managed_azure_disk(azure_kind)
-        else ""
-    )
-    why = "" if handle else csi_migration.explain_missing_handle(source, disk, metadata.labels, azure_kind)
-    return source, csi_migration.CSI_DRIVERS[source], handle, why
+    handle = find_volume_handle(source, disk, metadata.labels) if is_managed_azure_disk(azure_kind) else ""
+    why = "" if handle else explain_missing_handle(source, disk, metadata.labels, azure_kind)
+    return source, CSI_DRIVERS[source], handle, why
 
 
 def _read_disk(spec: core.PersistentVolumeSpec) -> str:

@@ -23,7 +23,7 @@ from windlass.engine.model.drains import (
 from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import Observation
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from windlass.engine.drainability.context import make_drain_context
 from windlass.engine.model import facts, well_known
 from windlass.engine.model.drainability import BlockingPodReason, DrainAction
 from windlass.engine.model.drains import DrainFailureReason, EvictionProgress
-from windlass.engine.scale_up import pod_list
+from windlass.engine.scale_up import pending_pods
 from windlass.engine.snapshot.pod_table import pod_identity
 
 _DELETION_TAINT = taints.make_to_be_deleted(0.0)
@@ -38,7 +38,7 @@ def _must_leave(pod: facts.Pod, context: ActuationContext) -> bool:
 
 
 def _is_not_expendable(pod: facts.Pod, context: ActuationContext) -> bool:
-    return not pod_list.is_expendable(pod.spec, context.settings.pods.expendable_pods_priority_cutoff)
+    return not pending_pods.is_expendable(pod.spec, context.settings.pods.expendable_pods_priority_cutoff)
 
 
 @dataclass(frozen=True, slots=True)

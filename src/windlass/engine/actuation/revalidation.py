@@ -14,8 +14,8 @@ from windlass.engine.drainability.context import make_drain_context
 from windlass.engine.model import arrays
 from windlass.engine.model.drains import NO_TIER, DrainFailureReason, EvictionProgress
 from windlass.engine.placement import hinting, shape_placer
-from windlass.engine.scale_down.simulation import RemovalSimulator
-from windlass.engine.scale_up import pod_list
+from windlass.engine.scale_down.removal_simulator import RemovalSimulator
+from windlass.engine.scale_up import pending_pods
 
 
 def revalidate(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
@@ -29,7 +29,7 @@ def revalidate(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
     snapshot = context.observation.snapshot
     snapshot.fork()
     try:
-        pod_list.filter_out_expendable(snapshot, context.settings.pods.expendable_pods_priority_cutoff)
+        pending_pods.filter_out_expendable(snapshot, context.settings.pods.expendable_pods_priority_cutoff)
         trial = _Revalidation(drains, due, context)
         for drain in due:
             trial.check(drain)
@@ -93,11 +93,11 @@ def _find_staying(drains: Sequence[NodeDrain], context: ActuationContext) -> arr
 def _place_pending_and_draining(drains: Sequence[NodeDrain], staying: arrays.Mask, context: ActuationContext) -> None:
     """Place pending pods, then pods of nodes that are being drained already."""
     snapshot, pod_settings = context.observation.snapshot, context.settings.pods
-    waiting = pod_list.sort_pending(snapshot, context.settings)
-    pod_list.bind_nominated(snapshot, waiting.nominated, pod_settings.expendable_pods_priority_cutoff)
+    waiting = pending_pods.sort_pending(snapshot, context.settings)
+    pending_pods.bind_nominated(snapshot, waiting.nominated, pod_settings.expendable_pods_priority_cutoff)
     asking = (*waiting.unschedulable, *waiting.unprocessed)
     cutoff = pod_settings.expendable_pods_priority_cutoff
-    worthy = [row for row in asking if not pod_list.is_expendable(snapshot.shape_of_row(row).spec, cutoff)]
+    worthy = [row for row in asking if not pending_pods.is_expendable(snapshot.shape_of_row(row).spec, cutoff)]
     placer = shape_placer.Placer(snapshot, context.settings.filters)
     hinting.try_schedule_pods(placer, worthy, hinting.HintingState(), snapshot.nodes.alive.copy())
     for drain in drains:

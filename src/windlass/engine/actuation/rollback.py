@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass.engine import taints
-from windlass.engine.actuation import deletion, deletion_taint
+from windlass.engine.actuation import deletion_taint, node_deletion
 from windlass.engine.actuation.node_drain import ActuationContext, NodeDrain
 from windlass.engine.cluster_state import scale_requests
 from windlass.engine.model import facts, plan
@@ -40,7 +40,7 @@ def roll_back(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
 
 
 def _roll_back_node(drain: NodeDrain, node: facts.Node, context: ActuationContext) -> None:
-    if deletion.has_lost_machine(node, context.groups.get(drain.begun.group)):
+    if node_deletion.has_lost_machine(node, context.groups.get(drain.begun.group)):
         drain.end(DrainPhase.GONE)
         return
     uncordons = _is_uncordoned(drain, context)
@@ -88,7 +88,7 @@ def find_abandoned(drains: Mapping[str, StartedDrain], context: ActuationContext
     next_s = float("inf")
     for node in marked:
         group = group_of.get(node.name)
-        if group is None or deletion.is_being_deleted(node, group):
+        if group is None or node_deletion.is_being_deleted(node, group):
             continue
         if taints.is_being_deleted(node, now_s):
             next_s = min(

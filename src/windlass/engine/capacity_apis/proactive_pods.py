@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windlass.engine.model import facts, settings
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 FAKE_POD_ANNOTATION = ("podtype", "fakepod")
 """Annotation of injected pods; Cluster Autoscaler's."""

@@ -1,1 +1,1 @@
-"""Cluster state: readiness, health, scale requests, upcoming nodes and remediation."""
+"""Cluster state: readiness, health, backoffs, scale requests, upcoming nodes and remediation."""

@@ -2,14 +2,11 @@
 
 Readiness, scale requests brought up to date, backoffs, acceptable ranges, incorrect sizes and since when, and verdicts.
 Groups do not affect each other here. What is done about it is planned in `remediation`.
-
-A group whose scale-up failed backs off: five minutes, each further time twice as long, up to half an hour. A failure
-during a backoff restarts the same time. Three hours after the last failure all is forgotten.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 
-from windlass.engine.cluster_state import readiness, scale_requests
+from windlass.engine.cluster_state import backoff, readiness, scale_requests
 from windlass.engine.model import cluster_health, facts, node_groups, settings
 from windlass.engine.model.cluster_health import NO_NODES, Backoff, Readiness, ScaleRequests, ScaleUpRequest
 
@@ -53,7 +50,7 @@ def assess_health(
                 check_group(readiness_survey.by_group.get(group.id), ranges[group.id], chosen.health),
                 progress[group.id],
                 wrong_sizes.get(group.id),
-                find_backoff(backoffs, group.id, now_s),
+                backoff.find_backoff(backoffs, group.id, now_s),
             )
             for group in groups
         },
@@ -129,7 +126,7 @@ def find_upcoming(
     for group, target in targets.items():
         seen = readinesses.get(group) or NO_NODES
         missing = target - seen.arrived
-        if missing > 0 and group in scale_ups and find_backoff(backoffs, group, now_s) is None:
+        if missing > 0 and group in scale_ups and backoff.find_backoff(backoffs, group, now_s) is None:
             upcoming[group] = cluster_health.UpcomingNodes(missing, seen.not_started)
     return upcoming
 
@@ -158,10 +155,10 @@ def _update_backoffs(
     now_s: float,
     limits: settings.HealthSettings,
 ) -> Mapping[str, Backoff]:
-    backoffs = remove_stale_backoffs(backoffs, now_s, limits)
+    backoffs = backoff.remove_stale_backoffs(backoffs, now_s, limits)
     for scale_up_progress in progress:
         for failure in scale_up_progress.failures:
-            backoffs = back_off_group(backoffs, failure.group, failure.error, now_s, limits)
+            backoffs = backoff.back_off_group(backoffs, failure.group, failure.error, now_s, limits)
     return backoffs
 
 
@@ -175,41 +172,3 @@ def _collect_known_failures(
         frozenset((*total.long_unregistered, *total.unready)),
         {course.group.id: course.absent for course in courses},
     )
-
-
-def back_off_group(
-    backoffs: cluster_health.Backoffs,
-    group: str,
-    error: node_groups.InstanceError,
-    now_s: float,
-    limits: settings.HealthSettings,
-) -> dict[str, cluster_health.Backoff]:
-    """The backoffs with this group's, which starts or grows now."""
-    duration_s = _next_duration_s(backoffs.get(group), now_s, limits)
-    return {**backoffs, group: cluster_health.Backoff(now_s + duration_s, duration_s, now_s, error)}
-
-
-def find_backoff(backoffs: cluster_health.Backoffs, group: str, now_s: float) -> cluster_health.Backoff | None:
-    """The backoff of the group; None if it is not in backoff."""
-    backoff = backoffs.get(group)
-    return None if backoff is None or _is_backoff_over(backoff, now_s) else backoff
-
-
-def remove_stale_backoffs(
-    backoffs: cluster_health.Backoffs, now_s: float, limits: settings.HealthSettings
-) -> dict[str, cluster_health.Backoff]:
-    """Drop backoffs whose last failure is longer ago than the reset timeout."""
-    kept_s = limits.node_group_backoff_reset_timeout_s
-    return {group: backoff for group, backoff in backoffs.items() if backoff.failed_s + kept_s >= now_s}
-
-
-def _next_duration_s(last: cluster_health.Backoff | None, now_s: float, limits: settings.HealthSettings) -> float:
-    if last is None:
-        return limits.initial_node_group_backoff_duration_s
-    if not _is_backoff_over(last, now_s):
-        return last.duration_s
-    return min(2 * last.duration_s, limits.max_node_group_backoff_duration_s)
-
-
-def _is_backoff_over(backoff: cluster_health.Backoff, now_s: float) -> bool:
-    return backoff.until_s < now_s

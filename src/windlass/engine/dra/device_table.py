@@ -6,7 +6,7 @@ nodes is computed once per combination. Changes go to an undo log.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -29,9 +29,10 @@ from windlass.engine.model.dynamic_resources import (
     ResourceSlices,
     SelectorError,
 )
-from windlass.engine.snapshot.node_table import NodeTable
 
-UNLIMITED_PODS = 1 << 40
+if TYPE_CHECKING:
+    from windlass.engine.snapshot.node_table import NodeTable
+
 _MAX_CACHED = 200_000
 """Maximum number of cached states and claim sets; beyond it the caches are cleared."""
 _MAX_PODS_PER_NODE = 10_000
@@ -64,7 +65,7 @@ class DeviceTable:
     """Devices and claims of one snapshot. Rows are the nodes' rows."""
 
     def __init__(
-        self, nodes: NodeTable, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+        self, nodes: "NodeTable", release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
     ) -> None:
         self.inventory = DeviceInventory(release)
         self._release = release
@@ -335,7 +336,7 @@ class DeviceTable:
             if not isinstance(answer.outcome, AllocatedClaims):
                 return count
             if answer.used == used:
-                return UNLIMITED_PODS
+                return resource_claims.UNLIMITED_PODS
             used = answer.used
         return _MAX_PODS_PER_NODE
 

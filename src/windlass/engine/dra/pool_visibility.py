@@ -7,7 +7,7 @@ Node-local pools are mostly named after their node. A device set is keyed by con
 from bisect import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from windlass.engine.model.dynamic_resources import (
     ResourceSlice,
     ResourceSlices,
 )
-from windlass.engine.snapshot.node_table import NodeTable
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot.node_table import NodeTable
 
 NO_DEVICE_SET = 0
 
@@ -110,13 +112,13 @@ class PoolVisibility:
         self._reaches = list(found)
         self._views.intern(tuple(False for _ in self._reaches))
 
-    def of_nodes(self, nodes: NodeTable) -> arrays.Ids:
+    def of_nodes(self, nodes: "NodeTable") -> arrays.Ids:
         """Int32 (n_nodes): the view of each."""
         if not self.slices:
             return np.zeros(nodes.count, arrays.ID_DTYPE)
         return nodes.cached(("device views", self.version), lambda rows: self._compute(nodes, rows))
 
-    def _compute(self, nodes: NodeTable, rows: slice) -> arrays.Ids:
+    def _compute(self, nodes: "NodeTable", rows: slice) -> arrays.Ids:
         seen = np.array([reach_mask(nodes, reach)[rows] for reach in self._reaches])
         distinct, inverse = np.unique(seen, axis=1, return_inverse=True)
         numbers = [self._views.intern(tuple(column)) for column in distinct.T.tolist()]
@@ -173,7 +175,7 @@ class PoolVisibility:
 _NODE_SELECTION = "gather pool information: failed to perform node selection for {}: {}"
 
 
-def reach_mask(nodes: NodeTable, reach: NodeReach) -> arrays.Mask:
+def reach_mask(nodes: "NodeTable", reach: NodeReach) -> arrays.Mask:
     """Bool (n_nodes): the nodes from which something with this reach can be used."""
     if reach.node_name:
         return nodes.name_mask((reach.node_name,))

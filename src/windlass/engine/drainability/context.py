@@ -11,11 +11,14 @@ A rule without `machines` selects all Machines of its namespace, one without `po
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from windlass.engine.drainability import pdb
 from windlass.engine.model import drainability, facts, node_groups, well_known
 from windlass.engine.model.settings import Settings
-from windlass.engine.observation import Observation
+
+if TYPE_CHECKING:
+    from windlass.engine.observation import Observation
 
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -205,7 +208,7 @@ def read_delete_options(settings: Settings) -> NodeDeleteOptions:
     )
 
 
-def make_drain_context(observation: Observation, settings: Settings, now_s: float) -> DrainContext:
+def make_drain_context(observation: "Observation", settings: Settings, now_s: float) -> DrainContext:
     """The drain context of a loop."""
     deviations = settings.deviations
     budgets = pdb.RemainingPdbTracker(
@@ -215,7 +218,7 @@ def make_drain_context(observation: Observation, settings: Settings, now_s: floa
     return DrainContext(now_s, read_delete_options(settings), observation.controllers, budgets, rules)
 
 
-def read_machine_drain_rules(observation: Observation, settings: Settings) -> DrainRules:
+def read_machine_drain_rules(observation: "Observation", settings: Settings) -> DrainRules:
     """Cluster API's MachineDrainRules of the existing nodes, if they are respected."""
     if not settings.deviations.respect_machine_drain_rules:
         return NO_DRAIN_RULES

@@ -51,6 +51,10 @@ class Taint:
     effect: str
 
 
+TO_BE_DELETED_TAINT = Taint(TO_BE_DELETED, "", "NoSchedule")
+"""What a node carries while it drains. `deleting` rows behave as if they had it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node, or the template of one that does not exist yet."""

@@ -6,9 +6,12 @@ prices by annotation.
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from windlass import product
-from windlass.engine.model import facts
+
+if TYPE_CHECKING:
+    from windlass.engine.model import facts
 
 GPU_RESOURCES = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
 """Extended resources that are GPUs; the first of them that a node has is the one that counts."""
@@ -17,17 +20,17 @@ CLUSTER_API_GPU_LABEL = "cluster-api/accelerator"
 """The GPU label of Cluster API's nodes; its value is the type of the GPU, in the user's own words."""
 
 
-def count_ready_gpus(node: facts.Node) -> int:
+def count_ready_gpus(node: "facts.Node") -> int:
     """How many GPUs of the node can be allocated now."""
     return _first_gpu_resource(node.allocatable)
 
 
-def has_gpu(node: facts.Node, label: str) -> bool:
+def has_gpu(node: "facts.Node", label: str) -> bool:
     """Does the node have GPUs, ready or not?"""
     return label in node.labels or count_ready_gpus(node) != 0
 
 
-def find_expected_gpus(node: facts.Node, label: str, template: facts.Node | None) -> tuple[str, int] | None:
+def find_expected_gpus(node: "facts.Node", label: str, template: "facts.Node | None") -> tuple[str, int] | None:
     """Type and number of the GPUs that the node has or will have; None if it has none or the number is unknown.
 
     Until the device driver reports them, the number is that of the group's template.
@@ -41,16 +44,17 @@ def find_expected_gpus(node: facts.Node, label: str, template: facts.Node | None
     return (gpu_type, count) if count > 0 else None
 
 
-def is_gpu_count_unknown(node: facts.Node, label: str, template: facts.Node | None) -> bool:
+def is_gpu_count_unknown(node: "facts.Node", label: str, template: "facts.Node | None") -> bool:
     """Whether the GPU label is set, but neither the node nor a template of its group has the number of GPUs."""
     return label in node.labels and template is None and count_ready_gpus(node) == 0
 
 
-def _first_gpu_resource(resources: facts.Resources) -> int:
+def _first_gpu_resource(resources: "facts.Resources") -> int:
     amounts = dict(resources)
     return next((amounts[name] for name in GPU_RESOURCES if amounts.get(name, 0) != 0), 0)
 
 
+SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 DAEMONSET_POD_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 """`true`: the pod counts as a DaemonSet pod, regardless of its owner."""
 
@@ -76,7 +80,7 @@ TERMINATING_EXTRA_S = 30.0
 """Time after its grace period at which a terminating pod counts as gone."""
 
 
-def is_daemonset(pod: facts.Pod) -> bool:
+def is_daemonset(pod: "facts.Pod") -> bool:
     """Is the pod run by a DaemonSet (of any API group), or annotated to be treated as if it were?"""
     owner = pod.owner
     if owner is not None and owner.kind == "DaemonSet":
@@ -84,17 +88,17 @@ def is_daemonset(pod: facts.Pod) -> bool:
     return pod.annotations.get(DAEMONSET_POD_ANNOTATION) == "true"
 
 
-def is_mirror(pod: facts.Pod) -> bool:
+def is_mirror(pod: "facts.Pod") -> bool:
     return MIRROR_ANNOTATION in pod.annotations
 
 
-def is_recreatable(pod: facts.Pod) -> bool:
+def is_recreatable(pod: "facts.Pod") -> bool:
     """Does the pod come back elsewhere once it is evicted? Static, mirror and DaemonSet pods belong to their node."""
     is_static = pod.annotations.get(CONFIG_SOURCE_ANNOTATION, "api") != "api"
     return not (is_static or is_mirror(pod) or is_daemonset(pod))
 
 
-def is_long_terminating(pod: facts.Pod, now_s: float) -> bool:
+def is_long_terminating(pod: "facts.Pod", now_s: float) -> bool:
     """Did it outlive its deletion time by more than its grace period and 30 s? Exactly as long is not yet longer."""
     return pod.deleted_s is not None and gone_at_s(pod.deleted_s, pod.grace_s) < now_s
 
@@ -127,3 +131,7 @@ def parse_price(text: str) -> float | None:
     except ValueError:
         return None
     return price if math.isfinite(price) and price >= 0 else None
+
+
+def has_scale_down_disabled(node: "facts.Node") -> bool:
+    return node.annotations.get(SCALE_DOWN_DISABLED) == "true"

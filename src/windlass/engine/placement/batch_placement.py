@@ -7,6 +7,7 @@ change what is feasible: a `BatchPlacement` keeps the feasible nodes current, at
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +22,9 @@ from windlass.engine.predicates import (
     registry,
 )
 from windlass.engine.snapshot import topology_counts
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 _UNLIMITED_ROOM = np.int64(np.iinfo(arrays.COUNT_DTYPE).max)
 """Room where no resource is checked: more pods than exist, and sums do not overflow."""
@@ -156,7 +159,7 @@ _UNLIMITED_PODS = 1 << 50
 
 
 def find_resource_room(
-    snapshot: Snapshot, shape: facts.PodShape, rows: arrays.Rows | slice, config: FilterConfig
+    snapshot: "Snapshot", shape: facts.PodShape, rows: arrays.Rows | slice, config: FilterConfig
 ) -> arrays.Amounts:
     """Int64 (n_rows): how many pods of the shape each of these nodes has room for, by resources alone."""
     checked = node_resources_fit.checked_requests(snapshot, shape, config)
@@ -176,7 +179,7 @@ class BatchPlacement:
     guard, (3) shift the state of a spread constraint, (4) end the first-of-its-kind exception of its affinity.
     """
 
-    def __init__(self, snapshot: Snapshot, shape: facts.PodShape, usable: arrays.Mask, config: FilterConfig) -> None:
+    def __init__(self, snapshot: "Snapshot", shape: facts.PodShape, usable: arrays.Mask, config: FilterConfig) -> None:
         self._nodes, self._shape = snapshot.nodes, shape
         self._spread_states: list[_SpreadState] = []
         if pod_topology_spread.NAME not in config.disabled:
@@ -283,7 +286,7 @@ class BatchPlacement:
             mask &= state.open[state.found.domains]
         return mask
 
-    def _collect_anti_affinity_domains(self, snapshot: Snapshot) -> None:
+    def _collect_anti_affinity_domains(self, snapshot: "Snapshot") -> None:
         """Collect the topology keys in whose domains the shape's own anti-affinity refuses a second pod.
 
         With unique hostnames, as those of new nodes are, that equals room for one pod per node. For other keys domains
@@ -304,7 +307,7 @@ class BatchPlacement:
             else:
                 self._anti_affinity_domains.append(domains)
 
-    def _collect_affinity_domains(self, snapshot: Snapshot) -> None:
+    def _collect_affinity_domains(self, snapshot: "Snapshot") -> None:
         """Affinity to itself: the first pod fits anywhere, and its domain restricts the following pods."""
         terms = self._shape.spec.affinity
         if not terms or not inter_pod_affinity.matches_own_affinity(snapshot, self._shape):
@@ -362,7 +365,7 @@ def uses_filtered_volumes(shape: facts.PodShape) -> bool:
     return any(volume.claim or volume.identity or volume.driver for volume in shape.spec.volumes)
 
 
-def requests_devices(snapshot: Snapshot, shape: facts.PodShape) -> bool:
+def requests_devices(snapshot: "Snapshot", shape: facts.PodShape) -> bool:
     """Whether the shape uses claims, or requests a resource that a device class provides."""
     spec = shape.spec
     if not spec.extended:
@@ -373,8 +376,32 @@ def requests_devices(snapshot: Snapshot, shape: facts.PodShape) -> bool:
     )
 
 
-def needs_single_placement(snapshot: Snapshot, shape: facts.PodShape) -> bool:
+def needs_single_placement(snapshot: "Snapshot", shape: facts.PodShape) -> bool:
     """Whether pods of the shape must be placed one by one, with filters evaluated after each."""
     if uses_filtered_volumes(shape):
         return True
     return requests_devices(snapshot, shape) and not dynamic_resources.is_countable(snapshot, shape)
+
+
+def is_plain(snapshot: "Snapshot", shape: facts.PodShape, config: FilterConfig) -> bool:
+    """Do only the nodes' facts and free resources decide where pods of this shape go, however many there are?"""
+    return has_static_constraints_only(snapshot, shape, config) and not is_repelled(snapshot, shape)
+
+
+def has_static_constraints_only(snapshot: "Snapshot", shape: facts.PodShape, config: FilterConfig) -> bool:
+    """Does the shape itself ask for nothing but resources and facts of nodes?"""
+    spec = shape.spec
+    asks = spec.spread or spec.affinity or spec.anti_affinity or spec.host_ports or config.default_constraints
+    is_parsable = not (spec.spread_fault or spec.interpod_fault)
+    return not asks and is_parsable and not uses_filtered_volumes(shape) and not requests_devices(snapshot, shape)
+
+
+def is_repelled(snapshot: "Snapshot", shape: facts.PodShape) -> bool:
+    """Is any pod there whose anti-affinity matches the shape?"""
+    if not snapshot.topology_counts.carriers:
+        return False
+    nodes = snapshot.nodes.count
+    return any(
+        snapshot.topology_counts.counts(counter, nodes).any()
+        for _, counter in snapshot.topology_counts.repelling(shape)
+    )

@@ -10,13 +10,17 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windlass.engine.dra import reservations
+from windlass.engine.dra import resource_claims
 from windlass.engine.model import arrays, facts
-from windlass.engine.placement import batch_placement, shape_placer
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.placement import batch_placement
+
+if TYPE_CHECKING:
+    from windlass.engine.placement import shape_placer
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 ShapeRows = tuple[facts.PodShape, list[int]]
 """Pods of one shape."""
@@ -50,7 +54,7 @@ class PlacementHints:
             self._unmerged.clear()
         return self._current
 
-    def note(self, snapshot: Snapshot, rows: Sequence[int] | arrays.Rows, placed: batch_placement.Placement) -> None:
+    def note(self, snapshot: "Snapshot", rows: Sequence[int] | arrays.Rows, placed: batch_placement.Placement) -> None:
         """Record a placement of these pods; the last one counts."""
         self._unmerged.append((snapshot, np.asarray(rows, np.intp), placed))
 
@@ -93,7 +97,7 @@ class SchedulingResult:
 
 
 def try_schedule_pods(
-    placer: shape_placer.Placer,
+    placer: "shape_placer.Placer",
     pod_rows: Sequence[int],
     search: HintingState,
     usable: arrays.Mask,
@@ -138,8 +142,8 @@ def _split_last(groups: list[ShapeRows], last: AbstractSet[int]) -> Iterator[lis
 
 
 def find_plain_shape(
-    placer: shape_placer.Placer, pod_rows: arrays.Rows, search: HintingState
-) -> shape_placer.PlainShape | None:
+    placer: "shape_placer.Placer", pod_rows: arrays.Rows, search: HintingState
+) -> "shape_placer.PlainShape | None":
     """The plain shape of these pods, whose placement can be predicted without a fork.
 
     None where the pods are not all alike, mind other pods, or have hints.
@@ -159,8 +163,8 @@ def find_plain_shape(
 
 
 def predict_placement(
-    placer: shape_placer.Placer,
-    plain: shape_placer.PlainShape,
+    placer: "shape_placer.Placer",
+    plain: "shape_placer.PlainShape",
     pod_rows: arrays.Rows,
     search: HintingState,
     usable: arrays.Mask,
@@ -176,11 +180,11 @@ def predict_placement(
     return placed
 
 
-def group_by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[ShapeRows]]:
+def group_by_priority(snapshot: "Snapshot", pod_rows: Sequence[int]) -> list[list[ShapeRows]]:
     """Pods by priority, highest first; within one by shape, in order of first appearance."""
     shape_ids = snapshot.pods.shape_ids[list(pod_rows)].tolist()
     if snapshot.devices.inventory.claims:
-        shape_ids = reservations.representative_shapes(snapshot, shape_ids)
+        shape_ids = resource_claims.representative_shapes(snapshot, shape_ids)
     if shape_ids and shape_ids.count(shape_ids[0]) == len(shape_ids):
         return [[(snapshot.shapes[shape_ids[0]], list(pod_rows))]]
     alike_rows: dict[int, list[int]] = {}
@@ -193,12 +197,12 @@ def group_by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[
     return [groups[priority] for priority in sorted(groups, reverse=True)]
 
 
-def _representative_shape(snapshot: Snapshot, shape: facts.PodShape, rows: list[int]) -> facts.PodShape:
+def _representative_shape(snapshot: "Snapshot", shape: facts.PodShape, rows: list[int]) -> facts.PodShape:
     """The shape to place for these pods: that of the first row if pods have claims of their own."""
     return snapshot.shape_of_row(rows[0]) if shape.spec.claims else shape
 
 
-def sort_by_size(snapshot: Snapshot, groups: list[ShapeRows]) -> list[ShapeRows]:
+def sort_by_size(snapshot: "Snapshot", groups: list[ShapeRows]) -> list[ShapeRows]:
     """Shapes that need most of a node first."""
     if len(groups) < 2:
         return groups
@@ -218,7 +222,7 @@ def interleave_shapes(groups: list[ShapeRows]) -> list[ShapeRows]:
     return [alike for _, _, alike in sorted(parts, key=lambda part: part[:2])]
 
 
-def _bind(snapshot: Snapshot, rows: list[int], placed: batch_placement.Placement, hints: PlacementHints) -> None:
+def _bind(snapshot: "Snapshot", rows: list[int], placed: batch_placement.Placement, hints: PlacementHints) -> None:
     if len(rows) == 1:
         snapshot.bind(rows[0], placed.last)
     else:
@@ -227,7 +231,7 @@ def _bind(snapshot: Snapshot, rows: list[int], placed: batch_placement.Placement
 
 
 def _apply_hints(
-    placer: shape_placer.Placer, groups: list[ShapeRows], search: HintingState, usable: arrays.Mask, found: list[int]
+    placer: "shape_placer.Placer", groups: list[ShapeRows], search: HintingState, usable: arrays.Mask, found: list[int]
 ) -> list[ShapeRows]:
     """Bind pods to their hinted nodes; return those that need a search.
 

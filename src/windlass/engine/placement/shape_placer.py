@@ -6,10 +6,12 @@ which is cheaper than knowing all nodes. Nothing is written to the snapshot: a p
 """
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windlass.engine.model import arrays, facts
+from windlass.engine.model.facts import TO_BE_DELETED_TAINT
 from windlass.engine.model.settings import FilterConfig
 from windlass.engine.placement import batch_placement
 from windlass.engine.predicates import (
@@ -19,9 +21,10 @@ from windlass.engine.predicates import (
     registry,
     taint_toleration,
 )
-from windlass.engine.snapshot.node_table import TO_BE_DELETED_TAINT
-from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.engine.snapshot.topology_counts import PodsMatchingAllTerms
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 RowCheck = Callable[[int], bool]
 """Whether the node of this row passes the check."""
@@ -39,7 +42,7 @@ class NodeProbe:
 
     __slots__ = ("_allowed", "_apart", "_checked", "_config", "_shape", "_snapshot", "_spread", "_stays")
 
-    def __init__(self, snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> None:
+    def __init__(self, snapshot: "Snapshot", shape: facts.PodShape, config: FilterConfig) -> None:
         self._snapshot, self._shape, self._config = snapshot, shape, config
         self._checked = [
             (snapshot.nodes.free[c], amount)
@@ -93,7 +96,7 @@ class NodeProbe:
             )
 
 
-def _refuse_occupied(snapshot: Snapshot, key: str, counts: arrays.Counts) -> RowCheck:
+def _refuse_occupied(snapshot: "Snapshot", key: str, counts: arrays.Counts) -> RowCheck:
     """A check that refuses domains with a counted pod."""
     domains = snapshot.nodes.label_ids(key)
     if snapshot.nodes.is_distinct(key):
@@ -109,39 +112,10 @@ _FEW, _PROBES, _MAX_PROBED = 8, 4, 32
 _FIRST_WINDOW, _WORTHWHILE = 64, 4
 
 
-def is_plain(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> bool:
-    """Do only the nodes' facts and free resources decide where pods of this shape go, however many there are?"""
-    return has_static_constraints_only(snapshot, shape, config) and not is_repelled(snapshot, shape)
-
-
-def has_static_constraints_only(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> bool:
-    """Does the shape itself ask for nothing but resources and facts of nodes?"""
-    spec = shape.spec
-    asks = spec.spread or spec.affinity or spec.anti_affinity or spec.host_ports or config.default_constraints
-    is_parsable = not (spec.spread_fault or spec.interpod_fault)
-    return (
-        not asks
-        and is_parsable
-        and not batch_placement.uses_filtered_volumes(shape)
-        and not batch_placement.requests_devices(snapshot, shape)
-    )
-
-
-def is_repelled(snapshot: Snapshot, shape: facts.PodShape) -> bool:
-    """Is any pod there whose anti-affinity matches the shape?"""
-    if not snapshot.topology_counts.carriers:
-        return False
-    nodes = snapshot.nodes.count
-    return any(
-        snapshot.topology_counts.counts(counter, nodes).any()
-        for _, counter in snapshot.topology_counts.repelling(shape)
-    )
-
-
 class Placer:
     """Finds places for shapes on one snapshot. What holds until a node changes is looked up once per shape."""
 
-    def __init__(self, snapshot: Snapshot, config: FilterConfig) -> None:
+    def __init__(self, snapshot: "Snapshot", config: FilterConfig) -> None:
         self.snapshot, self.config = snapshot, config
         self._plain: dict[int, PlainShape | None] = {}
         self._probes: dict[int, NodeProbe] = {}
@@ -150,7 +124,7 @@ class Placer:
     def find_plain(self, shape: facts.PodShape) -> "PlainShape | None":
         """The shape against these nodes, if it is plain."""
         plain = self._find_plain(shape)
-        return None if plain is None or is_repelled(self.snapshot, shape) else plain
+        return None if plain is None or batch_placement.is_repelled(self.snapshot, shape) else plain
 
     def place(self, shape: facts.PodShape, count: int, pointer: int, usable: arrays.Mask) -> batch_placement.Placement:
         """Find room for `count` pods on usable nodes, round-robin from the node after `pointer`.
@@ -211,7 +185,7 @@ class Placer:
         if shape.id not in self._plain:
             plain_shape = (
                 PlainShape(self.snapshot, shape, self.config)
-                if has_static_constraints_only(self.snapshot, shape, self.config)
+                if batch_placement.has_static_constraints_only(self.snapshot, shape, self.config)
                 else None
             )
             self._forget_if_changed()  # a new resource reallocates the columns
@@ -239,7 +213,7 @@ class PlainShape:
 
     __slots__ = ("_allowed", "_capacity", "_columns")
 
-    def __init__(self, snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> None:
+    def __init__(self, snapshot: "Snapshot", shape: facts.PodShape, config: FilterConfig) -> None:
         checked = node_resources_fit.checked_requests(snapshot, shape, config)
         self._allowed = registry.static_mask(snapshot, shape, config)
         self._columns = [(snapshot.nodes.free[column], amount) for column, amount in checked]
@@ -309,7 +283,7 @@ class PlainShape:
 
 
 def _place_one_at_a_time(
-    snapshot: Snapshot, shape: facts.PodShape, count: int, pointer: int, usable: arrays.Mask, config: FilterConfig
+    snapshot: "Snapshot", shape: facts.PodShape, count: int, pointer: int, usable: arrays.Mask, config: FilterConfig
 ) -> batch_placement.Placement:
     """Place pods one by one in a fork, because volumes have no closed form. The snapshot is restored."""
     taken: list[int] = []

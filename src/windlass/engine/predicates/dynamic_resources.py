@@ -4,17 +4,20 @@ A pod without claims that requests no resource for which a device class stands i
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windlass.engine.dra import pool_visibility, reservations, resource_claims
-from windlass.engine.dra.device_table import UNLIMITED_PODS, DeviceTable, NodeDeviceKey
-from windlass.engine.dra.resource_claims import ClaimRejection, ClaimState, PodClaims
+from windlass.engine.dra import pool_visibility, resource_claims
+from windlass.engine.dra.resource_claims import UNLIMITED_PODS, ClaimRejection, ClaimState, PodClaims
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.dynamic_resources import AllocatedClaims, AllocationFailure
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.dra.device_table import DeviceTable, NodeDeviceKey
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 NAME = "DynamicResources"
 NOT_ENOUGH = Reason("cannot allocate all claims")
@@ -22,7 +25,7 @@ NOT_HERE = Reason("resourceclaim not available on the node")
 STALE = Reason("cannot schedule extended resource claim")
 
 
-def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """A claim that is missing, going, another pod's, or of a class that there is not refuses all nodes."""
     found = _resolve_claims(snapshot, shape)
     if not isinstance(found, ClaimRejection):
@@ -32,7 +35,7 @@ def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) 
     return Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason(found.text),))
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where all claims can be had; None if the pod has none."""
     found = _resolve_claims(snapshot, shape)
     if isinstance(found, ClaimRejection) or found.is_empty:
@@ -44,15 +47,15 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return allowed if answered is None else allowed & (answered > 0)
 
 
-def count_room(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Amounts | None:
+def count_room(snapshot: "Snapshot", shape: facts.PodShape) -> arrays.Amounts | None:
     """Int64 (n_nodes): for how many pods of the shape each node has devices; None if they do not limit it."""
     found = _resolve_claims(snapshot, shape)
     if isinstance(found, ClaimRejection) or found.is_empty:
         return None
-    return _check_nodes(snapshot, found, DeviceTable.count_fitting_pods, UNLIMITED_PODS)
+    return _check_nodes(snapshot, found, _count_fitting_pods, UNLIMITED_PODS)
 
 
-def is_countable(snapshot: Snapshot, shape: facts.PodShape) -> bool:
+def is_countable(snapshot: "Snapshot", shape: facts.PodShape) -> bool:
     """Do pods of the shape mind each other by the devices of their own node only?"""
     found = _resolve_claims(snapshot, shape)
     if isinstance(found, ClaimRejection) or found.is_empty:
@@ -65,12 +68,12 @@ def is_countable(snapshot: Snapshot, shape: facts.PodShape) -> bool:
     return taken is None or not taken.any()
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     found = _resolve_claims(snapshot, shape)
     assert isinstance(found, PodClaims), "refused before any node"
     if found.is_stale:
         return Refusal(NAME, StatusCode.UNRESOLVABLE, (STALE,))
-    keys, specs = reservations.claim_specs_on_node(snapshot.devices, snapshot.nodes, found, row)
+    keys, specs = resource_claims.claim_specs_on_node(snapshot.devices, snapshot.nodes, found, row)
     if specs:
         outcome = snapshot.devices.explain(row, snapshot.devices.intern_claims(specs))
         if outcome is None:
@@ -83,7 +86,7 @@ def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterC
     return Refusal(NAME, StatusCode.UNRESOLVABLE, (NOT_HERE,))
 
 
-def _resolve_claims(snapshot: Snapshot, shape: facts.PodShape) -> PodClaims | ClaimRejection:
+def _resolve_claims(snapshot: "Snapshot", shape: facts.PodShape) -> PodClaims | ClaimRejection:
     if not (shape.spec.claims or shape.spec.extended):
         return resource_claims.NO_CLAIMS
     if not snapshot.forks:
@@ -91,7 +94,7 @@ def _resolve_claims(snapshot: Snapshot, shape: facts.PodShape) -> PodClaims | Cl
     return snapshot.devices.pod_claims(shape.namespace, shape.spec)
 
 
-def usable(snapshot: Snapshot, pod_claims: PodClaims, config: FilterConfig) -> arrays.Mask:
+def usable(snapshot: "Snapshot", pod_claims: PodClaims, config: "FilterConfig") -> arrays.Mask:
     """Bool (n_nodes): from where the claims that are allocated can be used."""
     allowed = np.ones(snapshot.nodes.count, bool)
     for state in pod_claims.allocated:
@@ -99,7 +102,7 @@ def usable(snapshot: Snapshot, pod_claims: PodClaims, config: FilterConfig) -> a
     return allowed
 
 
-def _usable(snapshot: Snapshot, state: ClaimState, config: FilterConfig) -> arrays.Mask:
+def _usable(snapshot: "Snapshot", state: ClaimState, config: "FilterConfig") -> arrays.Mask:
     nodes, since_s = snapshot.nodes, state.waiting_since_s
     is_late = since_s is not None and since_s + config.binding_timeout_s < snapshot.now_s
     allowed = np.full(nodes.count, not (state.has_failed or is_late))
@@ -114,7 +117,7 @@ def _usable(snapshot: Snapshot, state: ClaimState, config: FilterConfig) -> arra
 
 
 def _check_nodes(
-    snapshot: Snapshot, pod_claims: PodClaims, ask: Callable[[DeviceTable, NodeDeviceKey, int], int], otherwise: int
+    snapshot: "Snapshot", pod_claims: PodClaims, ask: "Callable[[DeviceTable, NodeDeviceKey, int], int]", otherwise: int
 ) -> arrays.Amounts | None:
     """Int64 (n_nodes): what is answered for each node, asked once for nodes that are alike; None: nothing to allocate.
 
@@ -132,7 +135,7 @@ def _check_nodes(
         [
             kinds.of_nodes,
             *(
-                reservations.is_backed_by_devices(nodes, extended_request.resource)
+                resource_claims.is_backed_by_devices(nodes, extended_request.resource)
                 for extended_request in pod_claims.extended
             ),
         ]
@@ -140,15 +143,19 @@ def _check_nodes(
     distinct, first, inverse = np.unique(backed, axis=1, return_index=True, return_inverse=True)
     answers = []
     for kind, row in zip(distinct[0].tolist(), first.tolist(), strict=True):
-        _, specs = reservations.claim_specs_on_node(table, nodes, pod_claims, row)
+        _, specs = resource_claims.claim_specs_on_node(table, nodes, pod_claims, row)
         answers.append(ask(table, kinds.places[kind], table.intern_claims(specs)) if specs else otherwise)
     return np.array(answers, arrays.RESOURCE_DTYPE)[inverse.reshape(-1)]
 
 
-def _is_found(table: DeviceTable, place: NodeDeviceKey, question: int) -> int:
+def _count_fitting_pods(table: "DeviceTable", place: "NodeDeviceKey", question: int) -> int:
+    return table.count_fitting_pods(place, question)
+
+
+def _is_found(table: "DeviceTable", place: "NodeDeviceKey", question: int) -> int:
     return isinstance(table.allocate(place, question).outcome, AllocatedClaims)
 
 
-def _takes_shared(table: DeviceTable, place: NodeDeviceKey, question: int) -> int:
+def _takes_shared(table: "DeviceTable", place: "NodeDeviceKey", question: int) -> int:
     answer = table.allocate(place, question)
     return isinstance(answer.outcome, AllocatedClaims) and answer.shared_used != table.shared_used

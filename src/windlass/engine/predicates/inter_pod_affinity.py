@@ -5,13 +5,17 @@ Three questions, in this order. Affinity: does every term's domain of this node 
 Symmetry: is it free of pods whose own anti-affinity matches this one?
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
 from windlass.engine.snapshot import topology_counts
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 NAME = "InterPodAffinity"
 AFFINITY = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("node(s) didn't match pod affinity rules"),))
@@ -21,13 +25,13 @@ SYMMETRY = Refusal(
 )
 
 
-def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """Refuse a pod with a term that cannot be parsed."""
     fault = shape.spec.interpod_fault
     return Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("parsing pod: {}", (fault,)),)) if fault else None
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where all three checks pass; None if none applies."""
     allowed: arrays.Mask | None = None
     for question in (affinity_mask, anti_affinity_mask, symmetry_mask):
@@ -37,7 +41,7 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return allowed
 
 
-def affinity_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask | None:
+def affinity_mask(snapshot: "Snapshot", shape: facts.PodShape) -> arrays.Mask | None:
     """Bool (n_nodes): every affinity term has a matching pod in the node's domain."""
     terms = shape.spec.affinity
     if not terms:
@@ -57,13 +61,13 @@ def affinity_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask | No
     return near & has_keys
 
 
-def matches_own_affinity(snapshot: Snapshot, shape: facts.PodShape) -> bool:
+def matches_own_affinity(snapshot: "Snapshot", shape: facts.PodShape) -> bool:
     """Does the pod match every one of its own affinity terms?"""
     namespaces = snapshot.topology_counts.namespaces
     return all(topology_counts.own_term_matches(term, shape.profile, namespaces) for term in shape.spec.affinity)
 
 
-def anti_affinity_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask | None:
+def anti_affinity_mask(snapshot: "Snapshot", shape: facts.PodShape) -> arrays.Mask | None:
     """Bool (n_nodes): no anti-affinity term has a matching pod in the node's domain."""
     if not shape.spec.anti_affinity:
         return None
@@ -74,7 +78,7 @@ def anti_affinity_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask
     return allowed
 
 
-def symmetry_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask | None:
+def symmetry_mask(snapshot: "Snapshot", shape: facts.PodShape) -> arrays.Mask | None:
     """Bool (n_nodes): no pod there has an anti-affinity term that matches this one."""
     allowed: arrays.Mask | None = None
     for term, counter in snapshot.topology_counts.repelling(shape):
@@ -85,7 +89,7 @@ def symmetry_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask | No
     return allowed
 
 
-def occupied_domains(snapshot: Snapshot, key: str, counts: arrays.Counts) -> arrays.Mask:
+def occupied_domains(snapshot: "Snapshot", key: str, counts: arrays.Counts) -> arrays.Mask:
     """Bool (n_domains + 1): some counted pod is there. The last entry, for nodes without the label, is False."""
     column = snapshot.nodes.label_column(key)
     domains = column.ids[: snapshot.nodes.count]
@@ -95,15 +99,15 @@ def occupied_domains(snapshot: Snapshot, key: str, counts: arrays.Counts) -> arr
     return occupied
 
 
-def _in_occupied(snapshot: Snapshot, key: str, counts: arrays.Counts) -> arrays.Mask:
+def _in_occupied(snapshot: "Snapshot", key: str, counts: arrays.Counts) -> arrays.Mask:
     return occupied_domains(snapshot, key, counts)[snapshot.nodes.label_ids(key)]
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     return explain_rows(snapshot, shape, [row], config)[0]
 
 
-def explain_rows(snapshot: Snapshot, shape: facts.PodShape, rows: list[int], config: FilterConfig) -> list[Refusal]:
+def explain_rows(snapshot: "Snapshot", shape: facts.PodShape, rows: list[int], config: "FilterConfig") -> list[Refusal]:
     """The refusal of each row by the first failing check. Masks are computed once for all rows."""
     near, away = affinity_mask(snapshot, shape), anti_affinity_mask(snapshot, shape)
     return [_find_first_refusal(near, away, row) for row in rows]

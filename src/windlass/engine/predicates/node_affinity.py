@@ -3,12 +3,16 @@
 Terms that all name nodes by `matchFields` narrow the search before any filter runs (PreFilter).
 """
 
+from typing import TYPE_CHECKING
+
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import node_inclusion
-from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.selectors import Operator
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 NAME = "NodeAffinity"
 CONFLICT = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("pod affinity terms conflict"),))
@@ -16,13 +20,13 @@ MISMATCH = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("node(s) didn't match 
 ENFORCED = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("node(s) didn't match scheduler-enforced node affinity"),))
 
 
-def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """Refuse a pod whose terms name nodes that contradict each other."""
     names = find_named_nodes(snapshot, shape)
     return CONFLICT if names is not None and not names else None
 
 
-def find_named_nodes(snapshot: Snapshot, shape: facts.PodShape) -> set[str] | None:
+def find_named_nodes(snapshot: "Snapshot", shape: facts.PodShape) -> set[str] | None:
     """Names to which the terms narrow the search by `matchFields`; None unless every term names nodes."""
     affinity = shape.spec.node_affinity
     if affinity is None or not affinity.terms:
@@ -36,7 +40,7 @@ def find_named_nodes(snapshot: Snapshot, shape: facts.PodShape) -> set[str] | No
     return names
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where selector, affinity and the profile's added affinity match; None without any."""
     spec = shape.spec
     if not spec.node_selector and spec.node_affinity is None and config.added_affinity is None:
@@ -47,7 +51,7 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return allowed
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     if config.added_affinity is not None and not snapshot.nodes.selector_mask(config.added_affinity)[row]:
         return ENFORCED
     return MISMATCH

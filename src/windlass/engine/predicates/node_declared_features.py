@@ -1,17 +1,21 @@
 """NodeDeclaredFeatures: a pod that uses a feature runs only on nodes that declare it."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 NAME = "NodeDeclaredFeatures"
 REFUSAL = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("node(s) didn't match Pod's required features"),))
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where all features that the pod needs are declared; None if it needs none."""
     needed = shape.spec.required_features
     if not needed:
@@ -21,5 +25,5 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return enough[snapshot.nodes.feature_ids]
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     return REFUSAL

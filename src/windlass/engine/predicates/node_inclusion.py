@@ -5,15 +5,19 @@ constraint's policies require it. Nodes share few distinct taint sets, and pods 
 evaluated once.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from windlass.engine.model import arrays, facts
-from windlass.engine.snapshot.node_table import TO_BE_DELETED_TAINT
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.model.facts import TO_BE_DELETED_TAINT
 from windlass.selectors import Operator, Requirement
 
+if TYPE_CHECKING:
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
-def selected_mask(snapshot: Snapshot, spec: facts.PodSpec) -> arrays.Mask:
+
+def selected_mask(snapshot: "Snapshot", spec: facts.PodSpec) -> arrays.Mask:
     """Bool (n_nodes): nodeSelector and required node affinity match. Kept; never write into it."""
 
     def compute(rows: slice) -> arrays.Mask:
@@ -27,7 +31,7 @@ def selected_mask(snapshot: Snapshot, spec: facts.PodSpec) -> arrays.Mask:
     return snapshot.nodes.cached(("selected", spec.node_selector, spec.node_affinity), compute)
 
 
-def tolerated_mask(snapshot: Snapshot, spec: facts.PodSpec) -> arrays.Mask:
+def tolerated_mask(snapshot: "Snapshot", spec: facts.PodSpec) -> arrays.Mask:
     """Bool (n_nodes): every taint that repels is tolerated. Kept; never write into it."""
 
     def compute(rows: slice) -> arrays.Mask:
@@ -38,7 +42,7 @@ def tolerated_mask(snapshot: Snapshot, spec: facts.PodSpec) -> arrays.Mask:
     return snapshot.nodes.cached(("tolerated", spec.tolerations), compute)
 
 
-def not_deleting_mask(snapshot: Snapshot, spec: facts.PodSpec) -> arrays.Mask:
+def not_deleting_mask(snapshot: "Snapshot", spec: facts.PodSpec) -> arrays.Mask:
     """Bool (n_nodes): the node is not being drained, or the pod tolerates the deletion taint.
 
     Being emptied is no fact of the node but of a what-if, and so is never kept.

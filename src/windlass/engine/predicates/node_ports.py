@@ -3,12 +3,16 @@
 `::` is no wildcard to kube-scheduler: it conflicts with itself and with `0.0.0.0` only.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 NAME = "NodePorts"
 ANY_ADDRESS = "0.0.0.0"
@@ -17,7 +21,7 @@ REFUSAL = Refusal(
 )
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where none of the pod's host ports is held; None if no pod holds such a port."""
     held = [
         counter
@@ -33,5 +37,5 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return free
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     return REFUSAL

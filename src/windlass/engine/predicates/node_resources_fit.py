@@ -3,18 +3,22 @@
 Only what is requested is looked at: a pod that asks for nothing of a resource passes a node that has overspent it.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Insufficient, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 NAME = "NodeResourcesFit"
 _NATIVE = frozenset((facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE, facts.PODS))
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask:
     """Bool (n_nodes): True where everything requested is left."""
     fits = np.ones(snapshot.nodes.count, bool)
     for column, amount in checked_requests(snapshot, shape, config):
@@ -24,7 +28,7 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return fits
 
 
-def checked_requests(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> list[tuple[int, int]]:
+def checked_requests(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> list[tuple[int, int]]:
     """(column, amount) of everything requested that this profile looks at, but for what is `backed`."""
     if NAME in config.disabled:
         return []
@@ -36,7 +40,9 @@ def checked_requests(snapshot: Snapshot, shape: facts.PodShape, config: FilterCo
     return pairs
 
 
-def device_backed_requests(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> list[tuple[int, int]]:
+def device_backed_requests(
+    snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig"
+) -> list[tuple[int, int]]:
     """(column, amount) of resources for which a device class stands: nodes that have none of it may do without."""
     if not shape.spec.extended or snapshot.devices.is_idle or NAME in config.disabled:
         return []
@@ -47,7 +53,7 @@ def device_backed_requests(snapshot: Snapshot, shape: facts.PodShape, config: Fi
     ]
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     """Every insufficient resource. The code says whether an empty node of this size would fit the pod."""
     short: list[Insufficient] = []
     code = StatusCode.UNSCHEDULABLE
@@ -65,11 +71,11 @@ def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterC
     return Refusal(NAME, code, tuple(short))
 
 
-def _is_backed(snapshot: Snapshot, column: int) -> bool:
+def _is_backed(snapshot: "Snapshot", column: int) -> bool:
     return snapshot.devices.inventory.device_class_of(snapshot.nodes.resources[column]) is not None
 
 
-def _is_ignored(resource: str, config: FilterConfig) -> bool:
+def _is_ignored(resource: str, config: "FilterConfig") -> bool:
     if resource in _NATIVE:
         return False
     return resource in config.ignored_resources or resource.split("/")[0] in config.ignored_resource_groups

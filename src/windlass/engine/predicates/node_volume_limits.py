@@ -10,17 +10,19 @@ query, so that forks and reverts need nothing of their own.
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import persistent_volumes
 from windlass.engine.snapshot import volume_usage
-from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.engine.snapshot.volume_usage import StorageTable
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 Attachable: TypeAlias = tuple[str, str, str]
 """(driver, handle, ""): a volume; (driver, "", claim): one that is still to be provisioned."""
@@ -71,7 +73,7 @@ def is_in_tree(storage: StorageTable, thing: volume_usage.UsedVolume) -> bool:
 class AttachedVolumes:
     """How many volumes of each driver are attached to each node."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: "Snapshot") -> None:
         self.broken: dict[int, Reason] = {}
         """Nodes with a pod whose volume cannot be resolved."""
         self._nodes = snapshot.nodes
@@ -175,7 +177,7 @@ TOO_MANY = Refusal(NAME, StatusCode.UNSCHEDULABLE, (Reason("node(s) exceed max v
 _UNLIMITED = np.iinfo(arrays.COUNT_DTYPE).max
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where every driver can attach what the pod adds; None if it adds nothing that counts."""
     if not shape.spec.volumes:
         return None
@@ -195,7 +197,7 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return allowed
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     wanted = find_wanted(snapshot, shape)
     if isinstance(wanted, Refusal):
         return wanted
@@ -207,7 +209,7 @@ def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterC
     return TOO_MANY if broken is None else _refuse_everywhere(broken)
 
 
-def find_wanted(snapshot: Snapshot, shape: facts.PodShape) -> set[Attachable] | Refusal:
+def find_wanted(snapshot: "Snapshot", shape: facts.PodShape) -> set[Attachable] | Refusal:
     """What a pod of the shape attaches to its node, or why that cannot be told."""
     for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape):
         if claim is None:
@@ -223,7 +225,7 @@ def find_wanted(snapshot: Snapshot, shape: facts.PodShape) -> set[Attachable] | 
         return _refuse_everywhere(error.reason)
 
 
-def _find_required(snapshot: Snapshot, shape: facts.PodShape) -> list[tuple[str, bool]]:
+def _find_required(snapshot: "Snapshot", shape: facts.PodShape) -> list[tuple[str, bool]]:
     """(driver, is it for an in-tree volume?) of drivers that must be on the node, by name."""
     storage = snapshot.storage
     required = {name for name, driver in storage.drivers.items() if driver.prevents_scheduling_if_missing}
@@ -238,7 +240,7 @@ def _find_required(snapshot: Snapshot, shape: facts.PodShape) -> list[tuple[str,
     })  # fmt: skip
 
 
-def _is_served(snapshot: Snapshot, driver: str, in_tree: bool) -> arrays.Mask:
+def _is_served(snapshot: "Snapshot", driver: str, in_tree: bool) -> arrays.Mask:
     """Bool (n_nodes): the node's CSINode lists the driver. Without a CSINode in-tree volumes are not resolved."""
 
     def compute(rows: slice) -> arrays.Mask:
@@ -252,13 +254,13 @@ def _refuse_everywhere(reason: Reason) -> Refusal:
     return Refusal(NAME, StatusCode.ERROR, (Reason('running "NodeVolumeLimits" filter plugin: {}', (reason,)),))
 
 
-def _attached_volumes(snapshot: Snapshot) -> AttachedVolumes:
+def _attached_volumes(snapshot: "Snapshot") -> AttachedVolumes:
     attached = snapshot.storage.cached("attached", lambda: AttachedVolumes(snapshot))
     attached.refresh()
     return attached
 
 
-def _has_room(snapshot: Snapshot, attached: AttachedVolumes, driver: str, wanted: set[Attachable]) -> arrays.Mask:
+def _has_room(snapshot: "Snapshot", attached: AttachedVolumes, driver: str, wanted: set[Attachable]) -> arrays.Mask:
     """Bool (n_nodes): the driver can attach these volumes, less those that pods there use already."""
     added = np.full(snapshot.nodes.count, len(wanted), arrays.COUNT_DTYPE)
     for volume in wanted:
@@ -267,7 +269,7 @@ def _has_room(snapshot: Snapshot, attached: AttachedVolumes, driver: str, wanted
     return room
 
 
-def _limits(snapshot: Snapshot, driver: str) -> arrays.Counts:
+def _limits(snapshot: "Snapshot", driver: str) -> arrays.Counts:
     """Int32 (n_nodes): how many volumes the driver attaches to the node."""
 
     def compute(rows: slice) -> arrays.Counts:
@@ -278,14 +280,14 @@ def _limits(snapshot: Snapshot, driver: str) -> arrays.Counts:
     return snapshot.storage.column(snapshot.nodes, ("volume limit", driver), compute)
 
 
-def _lacks_drivers(snapshot: Snapshot) -> arrays.Mask:
+def _lacks_drivers(snapshot: "Snapshot") -> arrays.Mask:
     """Bool (n_nodes): the node has no CSINode."""
     table = snapshot.nodes
     found = (snapshot.storage.find_csi_node(table, row) for row in range(table.count))
     return np.fromiter((node is None for node in found), bool, table.count)
 
 
-def _is_limited(snapshot: Snapshot, row: int) -> bool:
+def _is_limited(snapshot: "Snapshot", row: int) -> bool:
     """Does any driver have a limit on the node? Only there are volumes counted."""
     node = snapshot.storage.find_csi_node(snapshot.nodes, row)
     return node is not None and any(limit is not None for _, limit in node.drivers)

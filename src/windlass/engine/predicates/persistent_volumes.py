@@ -7,15 +7,17 @@ is evaluated in a few microseconds (`match_volume_affinity`), thousands at once 
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason
-from windlass.engine.snapshot import node_table
-from windlass.engine.snapshot.volume_usage import StorageTable
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot import node_table
+    from windlass.engine.snapshot.volume_usage import StorageTable
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
@@ -25,7 +27,7 @@ READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
 def list_claimed(
-    storage: StorageTable, shape: facts.PodShape
+    storage: "StorageTable", shape: facts.PodShape
 ) -> Iterator[tuple[facts.Volume, facts.PersistentVolumeClaim | None]]:
     """The shape's volumes that use a claim, in their order, each with its claim; None where there is none."""
     for volume in shape.spec.volumes:
@@ -43,7 +45,7 @@ def is_bound(claim: facts.PersistentVolumeClaim) -> bool:
     return bool(claim.volume_name) and BIND_COMPLETED in claim.annotations
 
 
-def waits_for_consumer(storage: StorageTable, claim: facts.PersistentVolumeClaim) -> bool:
+def waits_for_consumer(storage: "StorageTable", claim: facts.PersistentVolumeClaim) -> bool:
     storage_class = storage.classes.get(claim.storage_class or "")
     return storage_class is not None and storage_class.waits_for_consumer
 
@@ -148,7 +150,7 @@ Requirements: TypeAlias = tuple[Requirement, ...]
 
 
 def find_reachable(
-    table: node_table.NodeTable, storage: StorageTable, volume: facts.PersistentVolume, rows: slice
+    table: "node_table.NodeTable", storage: "StorageTable", volume: facts.PersistentVolume, rows: slice
 ) -> tuple[arrays.Mask, arrays.Mask | None]:
     """Bool (n_rows) twice: the volume is reachable; that cannot be evaluated (None: it can on all rows).
 
@@ -167,7 +169,7 @@ def find_reachable(
     return np.where(migrated, translated, plain), None
 
 
-def _migrated(table: node_table.NodeTable, storage: StorageTable, plugin: str) -> arrays.Mask:
+def _migrated(table: "node_table.NodeTable", storage: "StorageTable", plugin: str) -> arrays.Mask:
     """Bool (n_nodes): the node's CSINode lists the plugin as migrated."""
 
     def compute(rows: slice) -> arrays.Mask:
@@ -177,7 +179,7 @@ def _migrated(table: node_table.NodeTable, storage: StorageTable, plugin: str) -
     return storage.column(table, ("migrated", plugin), compute)
 
 
-def match_volume_affinity(table: node_table.NodeTable, selector: NodeSelector | None, rows: slice) -> arrays.Mask:
+def match_volume_affinity(table: "node_table.NodeTable", selector: NodeSelector | None, rows: slice) -> arrays.Mask:
     """Bool (n_rows): the nodes' labels match a volume's node affinity; no affinity matches all.
 
     The scheduler evaluates the affinity with the node's labels, without its name: terms on names are ignored.
@@ -220,7 +222,7 @@ class AffinityIndex:
         for value in named.values:
             by_value.setdefault(value, []).append((number, rest))
 
-    def find(self, table: node_table.NodeTable, rows: slice) -> dict[int, arrays.Rows]:
+    def find(self, table: "node_table.NodeTable", rows: slice) -> dict[int, arrays.Rows]:
         """By selector, in their order, the positions among these rows of the nodes that it selects, if any."""
         found: dict[int, list[arrays.Rows]] = {}
         for key, by_value in self._by_value.items():
@@ -243,7 +245,7 @@ def _group_by_id(ids: arrays.Ids) -> Iterator[tuple[int, arrays.Rows]]:
         yield int(ordered[start]), order[start:end]
 
 
-def _narrow(table: node_table.NodeTable, rows: slice, where: arrays.Rows, requirements: Requirements) -> arrays.Rows:
+def _narrow(table: "node_table.NodeTable", rows: slice, where: arrays.Rows, requirements: Requirements) -> arrays.Rows:
     for requirement in requirements:
         where = where[table.accepts(requirement, rows)[where]]
     return where

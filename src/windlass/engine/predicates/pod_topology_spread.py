@@ -7,15 +7,18 @@ nodes that differ.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import node_inclusion
 from windlass.engine.snapshot import topology_counts
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 NAME = "PodTopologySpread"
 
@@ -55,7 +58,7 @@ class SpreadCounts:
         return np.append(self.per_domain <= room, False)
 
 
-def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """Refuse a pod with a hard constraint whose selector cannot be parsed."""
     fault = shape.spec.spread_fault
     text = "get constraints from pod: obtaining pod's hard topology spread constraints: {}"
@@ -63,7 +66,7 @@ def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) 
     return Refusal(NAME, StatusCode.ERROR, (reason,)) if fault else None
 
 
-def count_constraints(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> list[SpreadCounts]:
+def count_constraints(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> list[SpreadCounts]:
     """The shape's constraints, with matching pods counted by domain."""
     constraints = find_constraints(shape, config)
     if not constraints:
@@ -72,12 +75,12 @@ def count_constraints(snapshot: Snapshot, shape: facts.PodShape, config: FilterC
     return [count_constraint(snapshot, shape, constraint, labelled) for constraint in constraints]
 
 
-def find_constraints(shape: facts.PodShape, config: FilterConfig) -> tuple[facts.SpreadConstraint, ...]:
+def find_constraints(shape: facts.PodShape, config: "FilterConfig") -> tuple[facts.SpreadConstraint, ...]:
     """The shape's own; without any, those that the profile has for all."""
     return shape.spec.spread or config.default_constraints
 
 
-def find_labelled(snapshot: Snapshot, constraints: tuple[facts.SpreadConstraint, ...]) -> arrays.Mask:
+def find_labelled(snapshot: "Snapshot", constraints: tuple[facts.SpreadConstraint, ...]) -> arrays.Mask:
     """Bool (n_nodes): the node has every constraint's key."""
     labelled = np.ones(snapshot.nodes.count, bool)
     for constraint in constraints:
@@ -86,7 +89,7 @@ def find_labelled(snapshot: Snapshot, constraints: tuple[facts.SpreadConstraint,
 
 
 def find_countable(
-    snapshot: Snapshot, shape: facts.PodShape, constraint: facts.SpreadConstraint, labelled: arrays.Mask
+    snapshot: "Snapshot", shape: facts.PodShape, constraint: facts.SpreadConstraint, labelled: arrays.Mask
 ) -> arrays.Mask:
     """Bool (n_nodes): pods on the node count, for all that is a fact of the node."""
     possible = labelled
@@ -98,7 +101,7 @@ def find_countable(
 
 
 def find_included(
-    snapshot: Snapshot, shape: facts.PodShape, constraint: facts.SpreadConstraint, possible: arrays.Mask
+    snapshot: "Snapshot", shape: facts.PodShape, constraint: facts.SpreadConstraint, possible: arrays.Mask
 ) -> arrays.Mask:
     """Bool (n_nodes): those of the possible nodes that are there, and stay if that matters."""
     included: arrays.Mask = possible & snapshot.nodes.alive
@@ -108,7 +111,7 @@ def find_included(
 
 
 def count_constraint(
-    snapshot: Snapshot, shape: facts.PodShape, constraint: facts.SpreadConstraint, labelled: arrays.Mask
+    snapshot: "Snapshot", shape: facts.PodShape, constraint: facts.SpreadConstraint, labelled: arrays.Mask
 ) -> SpreadCounts:
     """One constraint of the shape, with matching pods counted by domain. `labelled`: from `find_labelled`."""
     possible = find_countable(snapshot, shape, constraint, labelled)
@@ -132,7 +135,7 @@ def count_constraint(
     return SpreadCounts(constraint, domains, included, per_domain, exists, matches_itself, counts_itself)
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where no constraint is exceeded; None if the pod has none."""
     spread_countses = count_constraints(snapshot, shape, config)
     if not spread_countses:
@@ -143,11 +146,11 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return allowed
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     return explain_rows(snapshot, shape, [row], config)[0]
 
 
-def explain_rows(snapshot: Snapshot, shape: facts.PodShape, rows: list[int], config: FilterConfig) -> list[Refusal]:
+def explain_rows(snapshot: "Snapshot", shape: facts.PodShape, rows: list[int], config: "FilterConfig") -> list[Refusal]:
     """The first constraint that fails decides. Counted once for all rows."""
     checks = [(spreading.domains, spreading.open_domains()) for spreading in count_constraints(snapshot, shape, config)]
     return [_first_failing(checks, row) for row in rows]
@@ -168,7 +171,7 @@ class SpreadRecount:
     __slots__ = ("_counts", "_found", "_members", "_open", "_possible", "_shape", "_snapshot", "_tally")
 
     def __init__(
-        self, snapshot: Snapshot, shape: facts.PodShape, constraint: facts.SpreadConstraint, labelled: arrays.Mask
+        self, snapshot: "Snapshot", shape: facts.PodShape, constraint: facts.SpreadConstraint, labelled: arrays.Mask
     ) -> None:
         self._snapshot, self._shape = snapshot, shape
         self._found = spread_counts = count_constraint(snapshot, shape, constraint, labelled)
@@ -207,7 +210,7 @@ class SpreadRecount:
         return self._snapshot.counts(self._tally)
 
 
-def make_recounts(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> list[SpreadRecount]:
+def make_recounts(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> list[SpreadRecount]:
     """The shape's constraints, to be counted again whenever something may have moved."""
     constraints = find_constraints(shape, config)
     if not constraints or NAME in config.disabled:

@@ -6,13 +6,12 @@ pre_filter(snapshot, shape, config) -> a refusal before any node is looked at. M
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import FEASIBLE, Diagnosis, Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import (
     dynamic_resources,
     inter_pod_affinity,
@@ -30,7 +29,10 @@ from windlass.engine.predicates import (
     volume_restrictions,
     volume_zone,
 )
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 class Filter(Protocol):
@@ -38,9 +40,9 @@ class Filter(Protocol):
 
     NAME: str
 
-    def mask(self, snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None: ...
+    def mask(self, snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None: ...
 
-    def explain(self, snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal: ...
+    def explain(self, snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal: ...
 
 
 class PreFilter(Protocol):
@@ -48,7 +50,7 @@ class PreFilter(Protocol):
 
     NAME: str
 
-    def pre_filter(self, snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None: ...
+    def pre_filter(self, snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None: ...
 
 
 PRE_FILTERS: tuple[PreFilter, ...] = (
@@ -90,7 +92,7 @@ DYNAMIC_FILTERS: tuple[Filter, ...] = tuple(
 """Filters that depend on other pods, volumes or devices."""
 
 
-def run_pre_filters(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
+def run_pre_filters(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """The first refusal that needs no node, or None."""
     for rule in PRE_FILTERS:
         if config.runs_prefilter(rule.NAME):
@@ -104,7 +106,7 @@ def run_pre_filters(snapshot: Snapshot, shape: facts.PodShape, config: FilterCon
     return None
 
 
-def static_mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask:
+def static_mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask:
     """Bool (n_nodes): what the nodes' own facts allow. Kept until a node changes; never write into it."""
     spec = shape.spec
 
@@ -131,7 +133,7 @@ def static_mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig)
 
 
 def find_feasible(
-    snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig, but: tuple[str, ...] = ()
+    snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig", but: tuple[str, ...] = ()
 ) -> arrays.Mask:
     """Bool (n_nodes): the nodes feasible for a pod of this shape, as in kube-scheduler. The caller may modify it.
 
@@ -150,7 +152,7 @@ def find_feasible(
     return mask
 
 
-def diagnose(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Diagnosis:
+def diagnose(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Diagnosis:
     """A shape against every node: feasible, or which filter refuses first."""
     refused_by = np.zeros(snapshot.nodes.count, np.uint8)
     everywhere = run_pre_filters(snapshot, shape, config)
@@ -171,7 +173,7 @@ def diagnose(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) ->
 
 
 def explain_refusals(
-    snapshot: Snapshot, shape: facts.PodShape, rows: list[int], number: int, config: FilterConfig
+    snapshot: "Snapshot", shape: facts.PodShape, rows: list[int], number: int, config: "FilterConfig"
 ) -> list[Refusal]:
     """Why the filter of this number in `Judgement.refused_by` refuses these rows; counted once where it counts."""
     if number > len(FILTERS):
@@ -208,7 +210,9 @@ class PreFilterResult:
         return Refusal(",".join(self.rules), StatusCode.UNRESOLVABLE, (Reason(message),))
 
 
-def find_pre_filter_result(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> PreFilterResult | None:
+def find_pre_filter_result(
+    snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig"
+) -> PreFilterResult | None:
     """The node names to which NodeName and NodeAffinity restrict the search; None without a restriction."""
     if not shape.spec.node_name and shape.spec.node_affinity is None:
         return None
@@ -222,6 +226,6 @@ def find_pre_filter_result(snapshot: Snapshot, shape: facts.PodShape, config: Fi
     return PreFilterResult(frozenset(set.intersection(*by_rule.values())), tuple(sorted(by_rule)))
 
 
-def mask_outside(snapshot: Snapshot, narrowed: PreFilterResult) -> arrays.Mask:
+def mask_outside(snapshot: "Snapshot", narrowed: PreFilterResult) -> arrays.Mask:
     """Bool (n_nodes): True at nodes to which the search is not narrowed."""
     return ~snapshot.nodes.name_mask(tuple(narrowed.names))

@@ -11,18 +11,21 @@ remembered between pods: two pods that are placed in one fork may count on the s
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import persistent_volumes
-from windlass.engine.snapshot import node_table
-from windlass.engine.snapshot.snapshot import Snapshot
-from windlass.engine.snapshot.volume_usage import StorageTable
 from windlass.selectors import NodeSelector, Operator, Requirement
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot import node_table
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
+    from windlass.engine.snapshot.volume_usage import StorageTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class VolumeRequirements:
 class AvailableVolumes:
     """The volumes of one class that are there to be bound. Arrays are (n_offers,), smallest volume first."""
 
-    def __init__(self, storage: StorageTable, storage_class: str) -> None:
+    def __init__(self, storage: "StorageTable", storage_class: str) -> None:
         self._storage = storage
         self._class = storage_class
         self._prebound: dict[tuple[str, str], list[int]] = {}
@@ -82,11 +85,11 @@ class AvailableVolumes:
         if volume.claim_name:
             self._prebound.setdefault((volume.claim_namespace, volume.claim_name), []).append(number)
 
-    def places(self, table: node_table.NodeTable) -> arrays.Ids:
+    def places(self, table: "node_table.NodeTable") -> arrays.Ids:
         """Int32 (n_nodes): the place of each node."""
         return self._storage.column(table, ("places", self._class), lambda rows: self._find_places(table, rows))
 
-    def _find_places(self, table: node_table.NodeTable, rows: slice) -> arrays.Ids:
+    def _find_places(self, table: "node_table.NodeTable", rows: slice) -> arrays.Ids:
         """A place is known by the selectors that are true of it: each selector splits the places found so far."""
         codes = np.zeros(rows.stop - rows.start, np.intp)
         known: list[tuple[int, ...]] = [()]
@@ -156,7 +159,7 @@ def sort_smallest_first(claims: Sequence[facts.PersistentVolumeClaim]) -> list[f
 
 
 def match_claims(
-    table: node_table.NodeTable, storage: StorageTable, claims: Sequence[facts.PersistentVolumeClaim], rows: slice
+    table: "node_table.NodeTable", storage: "StorageTable", claims: Sequence[facts.PersistentVolumeClaim], rows: slice
 ) -> list[tuple[facts.PersistentVolumeClaim, arrays.Mask]]:
     """The claims, smallest first, each with bool (n_rows): a volume that exists is there for it."""
     ordered = sort_smallest_first(claims)
@@ -170,8 +173,8 @@ def match_claims(
 
 
 def _find_in_class(
-    table: node_table.NodeTable,
-    storage: StorageTable,
+    table: "node_table.NodeTable",
+    storage: "StorageTable",
     name: str,
     claims: list[facts.PersistentVolumeClaim],
     rows: slice,
@@ -189,7 +192,7 @@ _NO_CAPACITY = -1
 """No storage at all can be reached from the node."""
 
 
-def find_allowed_topology(table: node_table.NodeTable, storage_class: facts.StorageClass, rows: slice) -> arrays.Mask:
+def find_allowed_topology(table: "node_table.NodeTable", storage_class: facts.StorageClass, rows: slice) -> arrays.Mask:
     """Bool (n_rows): the class provisions volumes for this node's topology."""
     if storage_class.provisioner in ("", NO_PROVISIONER):
         return np.zeros(rows.stop - rows.start, bool)
@@ -206,7 +209,11 @@ def find_allowed_topology(table: node_table.NodeTable, storage_class: facts.Stor
 
 
 def has_storage_capacity(
-    table: node_table.NodeTable, storage: StorageTable, storage_class: facts.StorageClass, size_bytes: int, rows: slice
+    table: "node_table.NodeTable",
+    storage: "StorageTable",
+    storage_class: facts.StorageClass,
+    size_bytes: int,
+    rows: slice,
 ) -> arrays.Mask:
     """Bool (n_rows): storage that the node can reach takes a volume of this size.
 
@@ -219,7 +226,7 @@ def has_storage_capacity(
     return _largest_bytes(table, storage, storage_class.name)[rows] >= size_bytes
 
 
-def _largest_bytes(table: node_table.NodeTable, storage: StorageTable, storage_class: str) -> arrays.Amounts:
+def _largest_bytes(table: "node_table.NodeTable", storage: "StorageTable", storage_class: str) -> arrays.Amounts:
     """Int64 (n_nodes): the largest volume of the class that could be provisioned for the node."""
     limits_bytes, index = storage.cached(("limits", storage_class), lambda: _find_limits(storage, storage_class))
 
@@ -234,7 +241,7 @@ def _largest_bytes(table: node_table.NodeTable, storage: StorageTable, storage_c
     return storage.column(table, ("largest volume", storage_class), compute)
 
 
-def _find_limits(storage: StorageTable, storage_class: str) -> tuple[list[int], persistent_volumes.AffinityIndex]:
+def _find_limits(storage: "StorageTable", storage_class: str) -> tuple[list[int], persistent_volumes.AffinityIndex]:
     """The largest volumes that drivers could provision, and from where each can be reached."""
     limits_bytes: list[int] = []
     topologies: list[list[persistent_volumes.Requirements]] = []
@@ -289,7 +296,7 @@ class PodClaims:
     """Should have been bound by now."""
 
 
-def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """A claim that is missing, lost, going, another pod's or not bound in time refuses all nodes."""
     for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape):
         reason = _unusable(volume, claim)
@@ -315,7 +322,7 @@ def _unusable(volume: facts.Volume, claim: facts.PersistentVolumeClaim | None) -
     return None
 
 
-def sort_claims(storage: StorageTable, shape: facts.PodShape) -> PodClaims:
+def sort_claims(storage: "StorageTable", shape: facts.PodShape) -> PodClaims:
     """The shape's claims; those that do not exist are left out."""
     claims = PodClaims()
     for _, claim in persistent_volumes.list_claimed(storage, shape):
@@ -332,14 +339,14 @@ def sort_claims(storage: StorageTable, shape: facts.PodShape) -> PodClaims:
     return claims
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where every claim has its volume or can have one; None if the pod has no claim."""
     if not any(volume.claim for volume in shape.spec.volumes):
         return None
     return np.equal(find_faults(snapshot, shape, slice(0, snapshot.nodes.count)), 0)
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     faults = BindingFault(int(find_faults(snapshot, shape, slice(row, row + 1))[0]))
     if BindingFault.UNTRANSLATABLE in faults:
         return _explain_untranslatable(snapshot, shape, row)
@@ -348,7 +355,7 @@ def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterC
     return Refusal(NAME, StatusCode.UNRESOLVABLE, tuple(reason for fault, reason in REASONS.items() if fault in faults))
 
 
-def _explain_untranslatable(snapshot: Snapshot, shape: facts.PodShape, row: int) -> Refusal:
+def _explain_untranslatable(snapshot: "Snapshot", shape: facts.PodShape, row: int) -> Refusal:
     for claim in sort_claims(snapshot.storage, shape).bound:
         volume = snapshot.storage.volumes.get(claim.volume_name)
         if volume is not None and volume.untranslatable:
@@ -366,7 +373,7 @@ def _explain_unparsable(claims: PodClaims) -> Refusal:
     return Refusal(NAME, StatusCode.ERROR, (Reason(text, (NAME, claim.namespace, claim.name, claim.selector_fault)),))
 
 
-def find_faults(snapshot: Snapshot, shape: facts.PodShape, rows: slice) -> BindingFaults:
+def find_faults(snapshot: "Snapshot", shape: facts.PodShape, rows: slice) -> BindingFaults:
     """Uint8 (n_rows): the `Fault`s of each node."""
     claims = sort_claims(snapshot.storage, shape)
     faults = np.zeros(rows.stop - rows.start, np.uint8)
@@ -376,7 +383,7 @@ def find_faults(snapshot: Snapshot, shape: facts.PodShape, rows: slice) -> Bindi
     return faults
 
 
-def _check_bound(snapshot: Snapshot, claims: PodClaims, rows: slice, faults: BindingFaults) -> None:
+def _check_bound(snapshot: "Snapshot", claims: PodClaims, rows: slice, faults: BindingFaults) -> None:
     """The refusal by the first bound claim whose volume does not match the node."""
     passing = np.ones(len(faults), bool)
     for claim in claims.bound:
@@ -392,7 +399,7 @@ def _check_bound(snapshot: Snapshot, claims: PodClaims, rows: slice, faults: Bin
         passing &= reached
 
 
-def _check_unbound(snapshot: Snapshot, claims: PodClaims, rows: slice, faults: BindingFaults) -> None:
+def _check_unbound(snapshot: "Snapshot", claims: PodClaims, rows: slice, faults: BindingFaults) -> None:
     """The refusal by the first unbound claim that neither finds an existing volume nor can be provisioned."""
     nodes, storage = snapshot.nodes, snapshot.storage
     passing = np.ones(len(faults), bool)

@@ -4,14 +4,18 @@ Inline disks conflict by what names them: GCE and iSCSI disks and RBD images unl
 disks always. A ReadWriteOncePod claim that any pod anywhere uses refuses every node; removing that pod would help.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import persistent_volumes
 from windlass.engine.snapshot import volume_usage
-from windlass.engine.snapshot.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 NAME = "VolumeRestrictions"
 DISK_IN_USE = Refusal(NAME, StatusCode.UNSCHEDULABLE, (Reason("node(s) had no available disk"),))
@@ -26,7 +30,7 @@ CLAIM_IN_USE = Refusal(
 _RESTRICTED = frozenset(("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"))
 
 
-def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """Refuse a pod that names a missing claim, because its access mode is unknown."""
     for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape):
         if claim is None and persistent_volumes.is_named(volume):
@@ -34,7 +38,7 @@ def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) 
     return None
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where no disk conflicts; False everywhere while a claim is in use; None without either."""
     if not shape.spec.volumes:
         return None
@@ -48,11 +52,11 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return allowed
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     return DISK_IN_USE if row in conflicting_rows(snapshot, shape) else CLAIM_IN_USE
 
 
-def is_claim_in_use(snapshot: Snapshot, shape: facts.PodShape) -> bool:
+def is_claim_in_use(snapshot: "Snapshot", shape: facts.PodShape) -> bool:
     """Whether a pod uses a ReadWriteOncePod claim of the shape."""
     alive = snapshot.nodes.alive
     return any(
@@ -65,7 +69,7 @@ def is_claim_in_use(snapshot: Snapshot, shape: facts.PodShape) -> bool:
     )
 
 
-def conflicting_rows(snapshot: Snapshot, shape: facts.PodShape) -> set[int]:
+def conflicting_rows(snapshot: "Snapshot", shape: facts.PodShape) -> set[int]:
     """The nodes with a pod whose disk conflicts with one of the shape's."""
     held = snapshot.topology_counts.held
     return {

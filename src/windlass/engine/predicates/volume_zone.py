@@ -6,17 +6,20 @@ with the node's beta label or, where the node has none, with its successor.
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import persistent_volumes
-from windlass.engine.snapshot import node_table
-from windlass.engine.snapshot.snapshot import Snapshot
-from windlass.engine.snapshot.volume_usage import StorageTable
 from windlass.selectors import Operator, Requirement
+
+if TYPE_CHECKING:
+    from windlass.engine.model.settings import FilterConfig
+    from windlass.engine.snapshot import node_table
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
+    from windlass.engine.snapshot.volume_usage import StorageTable
 
 NAME = "VolumeZone"
 OTHER_ZONE = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("node(s) had no available volume zone"),))
@@ -32,7 +35,7 @@ _SUCCESSORS = {
 _ZONES_SEPARATOR = "__"
 
 
-def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """Refuse a pod with an unbound claim whose class does not wait for the first consumer."""
     for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape):
         if persistent_volumes.is_named(volume):
@@ -46,7 +49,7 @@ def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) 
     return None
 
 
-def _unplaced(storage: StorageTable, claim: facts.PersistentVolumeClaim) -> Reason | None:
+def _unplaced(storage: "StorageTable", claim: facts.PersistentVolumeClaim) -> Reason | None:
     if claim.volume_name:
         if claim.volume_name in storage.volumes:
             return None
@@ -58,7 +61,7 @@ def _unplaced(storage: StorageTable, claim: facts.PersistentVolumeClaim) -> Reas
     return None if persistent_volumes.waits_for_consumer(storage, claim) else UNBOUND
 
 
-def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
+def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where every volume's zone is the node's; None if no volume has one."""
     if not shape.spec.volumes:
         return None
@@ -71,11 +74,11 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
     return allowed | _has_no_zone(snapshot.nodes)
 
 
-def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
     return OTHER_ZONE
 
 
-def topologies(storage: StorageTable, shape: facts.PodShape) -> Iterator[tuple[str, tuple[str, ...]]]:
+def topologies(storage: "StorageTable", shape: facts.PodShape) -> Iterator[tuple[str, tuple[str, ...]]]:
     """(label key, values any of which will do) of the volumes that the pod's claims are bound to."""
     for volume, claim in persistent_volumes.list_claimed(storage, shape):
         persistent_volume = storage.volumes.get(claim.volume_name) if claim is not None else None
@@ -86,7 +89,7 @@ def topologies(storage: StorageTable, shape: facts.PodShape) -> Iterator[tuple[s
                     yield key, tuple(sorted(set(zones)))
 
 
-def _in_topology(table: node_table.NodeTable, key: str, values: tuple[str, ...]) -> arrays.Mask:
+def _in_topology(table: "node_table.NodeTable", key: str, values: tuple[str, ...]) -> arrays.Mask:
     own = table.requirement_mask(Requirement(key, Operator.IN, values))
     successor = _SUCCESSORS[key]
     if successor == key:
@@ -95,7 +98,7 @@ def _in_topology(table: node_table.NodeTable, key: str, values: tuple[str, ...])
     return own | (~has_own & table.requirement_mask(Requirement(successor, Operator.IN, values)))
 
 
-def _has_no_zone(table: node_table.NodeTable) -> arrays.Mask:
+def _has_no_zone(table: "node_table.NodeTable") -> arrays.Mask:
     """Bool (n_nodes): the node has no zone or region label."""
     none = np.ones(table.count, bool)
     for key in _SUCCESSORS:

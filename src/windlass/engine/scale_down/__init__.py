@@ -1,9 +1,8 @@
 """Scale-down: candidates, eligibility, removal simulation, unneeded times, and selection of nodes to delete.
 
-Lives here: how much of a node its pods use, who is a candidate and who is eligible, trying removals, times, minima,
-budgets of deletions, the marks on unneeded nodes. Never here: whether a pod may leave (`drain/` knows), where it would
-go (placing knows), what disruption budgets are left (`disruption`), and the steps of emptying a node that goes.
+Not here: whether a pod may leave (`drainability`), where it would go (`placement`), how a node that goes is emptied and
+deleted (`actuation`).
 
-`planning.py` shows how the parts follow each other. Imitate `utilization.py`: one question about one node, and the same
-question about all nodes at once, in arrays.
+`planner.py` shows how the parts follow each other. File to imitate: `utilization.py`: one question about a node, and
+the same question about all nodes at once, in arrays.
 """

@@ -13,8 +13,8 @@ import numpy as np
 
 from windlass.engine.cluster_state import remediation
 from windlass.engine.model import arrays, deviations, node_groups, scale_down_state
-from windlass.engine.scale_down import pod_classification
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.scale_down import utilization
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 def filter_above_min_size(names: Sequence[str], group_of: Mapping[str, node_groups.NodeGroup]) -> list[str]:
@@ -46,11 +46,11 @@ def _removes_this_node(group: node_groups.NodeGroup, chosen: deviations.Deviatio
 
 
 def sort_candidates(
-    names: Sequence[str], snapshot: Snapshot, occupancy: pod_classification.Occupancy, unneeded_before: Collection[str]
+    names: Sequence[str], snapshot: Snapshot, occupancy: utilization.Occupancy, unneeded_before: Collection[str]
 ) -> list[str]:
     """Empty nodes, then nodes that only wait for pods, then others; within each, previously unneeded nodes first."""
     rows = [snapshot.nodes.rows.get(name, arrays.ABSENT) for name in names]
-    levels = np.append(occupancy, pod_classification.OCCUPIED)[
+    levels = np.append(occupancy, utilization.OCCUPIED)[
         rows
     ]  # the appended entry is for row -1: nodes that do not exist
     new = np.array([name not in unneeded_before for name in names], bool)

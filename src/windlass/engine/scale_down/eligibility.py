@@ -19,25 +19,19 @@ import numpy as np
 
 from windlass.engine import taints
 from windlass.engine.cluster_state import readiness
-from windlass.engine.model import arrays, facts, node_groups, scale_down_state
+from windlass.engine.model import arrays, facts, node_groups, scale_down_state, well_known
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.scale_down import utilization
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 _TIMED = frozenset({UnremovableReason.RECENTLY_UNREMOVABLE, UnremovableReason.CURRENTLY_BEING_DELETED})
 """Reasons that expire with time."""
-
-SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
 
 def prune_rechecks(rechecks: scale_down_state.RecheckTimes, snapshot: Snapshot, now_s: float) -> dict[str, float]:
     """The entries that have not expired and whose nodes exist."""
     return {name: until_s for name, until_s in rechecks.items() if until_s > now_s and name in snapshot.nodes.rows}
-
-
-def has_scale_down_disabled(node: facts.Node) -> bool:
-    return node.annotations.get(SCALE_DOWN_DISABLED) == "true"
 
 
 def check_eligibility(
@@ -111,7 +105,7 @@ def check_node(node: facts.Node, has_group: bool, now_s: float) -> UnremovableRe
     """The reason that a node's own facts give against its removal; None without one."""
     if node.taints and taints.is_being_deleted(node, now_s):
         return UnremovableReason.CURRENTLY_BEING_DELETED
-    if node.annotations and has_scale_down_disabled(node):
+    if node.annotations and well_known.has_scale_down_disabled(node):
         return UnremovableReason.SCALE_DOWN_DISABLED_ANNOTATION
     return None if has_group else UnremovableReason.NOT_AUTOSCALED
 

@@ -4,14 +4,21 @@
       ordered      each alone   one after another                     one after another
 
 `find_candidates` and `evaluate_candidates` run every loop; `select_nodes_to_delete` does not run during a cooldown.
+
+Recently evicted pods: terminating pods that their controllers will recreate, and that need room elsewhere.
+
+Where it is known how many pods a controller lacks, no more than that many of its evicted pods are counted; otherwise
+all are. Cluster Autoscaler's planner injects the same pods, but forgets an eviction at once.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from windlass.engine import time_limits
+import numpy as np
+
+from windlass.engine import resource_quotas, time_limits
 from windlass.engine.drainability.context import read_delete_options
-from windlass.engine.model import scale_down_state
-from windlass.engine.model.drainability import BlockingPodReason
+from windlass.engine.model import arrays, facts, scale_down_state, well_known
+from windlass.engine.model.drainability import BlockingPodReason, ControllerKey
 from windlass.engine.model.scale_down_state import ScaleDownState, UnremovableNode, UnremovableReason
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.scale_down import (
@@ -19,12 +26,12 @@ from windlass.engine.scale_down import (
     cooldown,
     deletion_budgets,
     eligibility,
-    pod_classification,
-    simulation,
+    removal_simulator,
     unneeded,
+    utilization,
 )
-from windlass.engine.scale_down.simulation import ScaleDownContext
-from windlass.engine.scale_up import quotas
+from windlass.engine.scale_down.removal_simulator import ScaleDownContext
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 
 def find_candidates(
@@ -38,7 +45,7 @@ def find_candidates(
     names = candidates.filter_above_min_size(context.names, context.group_of)
     names = candidates.filter_choosable(names, context.group_of, settings.deviations)
     names = candidates.filter_removable_now(names, context.group_of, context.snapshot)
-    occupancy = pod_classification.find_occupancy(context.snapshot, read_delete_options(settings), now_s)
+    occupancy = utilization.find_occupancy(context.snapshot, read_delete_options(settings), now_s)
     names = candidates.sort_candidates(names, context.snapshot, occupancy, state.previous)
     if not settings.scale_down.scale_down_delay_type_local:
         return names
@@ -51,7 +58,7 @@ def evaluate_candidates(
     state: ScaleDownState,
     settings: Settings,
     now_s: float,
-    budget: time_limits.TimeBudget = simulation.UNLIMITED_BUDGET,
+    budget: time_limits.TimeBudget = removal_simulator.UNLIMITED_BUDGET,
 ) -> scale_down_state.CandidateEvaluation:
     """Evaluate which candidates are unneeded."""
     tries_all = settings.deviations.try_all_candidates
@@ -67,7 +74,9 @@ def evaluate_candidates(
     unneeded_time_s = settings.groups.scale_down_unneeded_time_s
     parallelism = settings.scale_down.max_scale_down_parallelism
     enough = candidates.limit_simulations(len(state.since), parallelism, unneeded_time_s, pace)
-    tried = simulation.simulate_removals(context, eligible, len(eligible) if tries_all else enough, settings, budget)
+    tried = removal_simulator.simulate_removals(
+        context, eligible, len(eligible) if tries_all else enough, settings, budget
+    )
     since = unneeded.update_unneeded_since(state.since, (removal.node_name for removal in tried.removals), now_s)
     if remembers:
         until_s = now_s + settings.scale_down.unremovable_node_recheck_timeout_s
@@ -104,7 +113,7 @@ def _find_change_s(
 def select_nodes_to_delete(
     context: ScaleDownContext,
     evaluation: scale_down_state.CandidateEvaluation,
-    minimum: quotas.QuotaTracker,
+    minimum: resource_quotas.QuotaTracker,
     settings: Settings,
     now_s: float,
 ) -> scale_down_state.NodesToDelete:
@@ -126,7 +135,7 @@ def select_nodes_to_delete(
 def select_among(
     nodes: Sequence[unneeded.UnneededNode],
     context: ScaleDownContext,
-    minimum: quotas.QuotaTracker,
+    minimum: resource_quotas.QuotaTracker,
     settings: Settings,
     now_s: float,
 ) -> scale_down_state.NodesToDelete:
@@ -151,3 +160,64 @@ def select_among(
         (*removable.kept, *partial, *waiting),
         removable.changes_at_s,
     )
+
+
+_COUNTING = ("StatefulSet", "Job", "ReplicaSet", "ReplicationController")
+"""Kinds of controllers with a replica count."""
+
+ControllersByKey = Mapping[ControllerKey, facts.Controller]
+
+
+def find_terminating_rows(snapshot: Snapshot, node_names: Iterable[str]) -> list[int]:
+    """Rows of the terminating pods on these nodes."""
+    times, rows = snapshot.pods.times, list[int]()
+    for name in node_names:
+        node_row = snapshot.nodes.rows.get(name)
+        if node_row is not None and snapshot.nodes.alive[node_row]:
+            rows += (row for row in snapshot.pods_on(node_row) if times.get(row, (None, None))[0] is not None)
+    return rows
+
+
+def count_missing_replicas(
+    snapshot: Snapshot, rows: Iterable[int], controllers: ControllersByKey
+) -> dict[ControllerKey, int]:
+    """Missing replicas by controller: desired minus existing pods, terminating ones excluded."""
+    table = snapshot.pods
+    owners = {key for row in rows if (key := _find_owner(table.fact(row, "", timeless=True))) in controllers}
+    if not owners:
+        return {}
+    counted = np.flatnonzero(table.shape_ids != arrays.ABSENT)
+    leaving = [row for row, (deleted_s, _) in table.times.items() if deleted_s is not None]
+    counted = counted[~np.isin(counted, leaving)]
+    counts = np.bincount(table.template_ids[counted], minlength=len(table.template_keys)).tolist()
+    missing = {key: controllers[key].replicas for key in owners if key is not None}
+    for kind, count in zip(table.template_keys, counts, strict=True):
+        key = None if kind.owner is None else (kind.owner.kind, kind.namespace, kind.owner.name)
+        if key is not None and key in missing:
+            missing[key] -= count
+    return missing
+
+
+def find_rows_to_recreate(
+    snapshot: Snapshot, evicted: Iterable[int], missing: Mapping[ControllerKey, int]
+) -> list[int]:
+    """Rows of evicted pods that are not recreated yet. `missing`: missing replicas by controller."""
+    left, rows = dict(missing), list[int]()
+    for row in evicted:
+        pod = snapshot.pods.fact(row, "", timeless=True)
+        if not well_known.is_recreatable(pod):
+            continue
+        key = _find_owner(pod)
+        if key is not None and key in left:
+            left[key] -= 1
+            if left[key] < 0:
+                continue
+        rows.append(row)
+    return rows
+
+
+def _find_owner(pod: facts.Pod) -> ControllerKey | None:
+    """The pod's controller, if it has a replica count."""
+    if pod.owner is None or pod.owner.kind not in _COUNTING:
+        return None
+    return (pod.owner.kind, pod.namespace, pod.owner.name)

@@ -17,13 +17,11 @@ those that follow. So if not all may go, those that do are ones whose pods fit w
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.engine import taints
+from windlass.engine import resource_quotas, taints
 from windlass.engine.cluster_state import readiness
-from windlass.engine.model import facts, node_groups, scale_down_state
+from windlass.engine.model import facts, node_groups, scale_down_state, well_known
 from windlass.engine.model.scale_down_state import NodeRemoval, UnremovableNode, UnremovableReason
 from windlass.engine.model.settings import GroupDefaults
-from windlass.engine.scale_down import eligibility
-from windlass.engine.scale_up import quotas
 
 
 def update_unneeded_since(
@@ -73,7 +71,7 @@ class RemovableNodes:
 
 
 def find_removable_nodes(
-    nodes: Sequence[UnneededNode], being_deleted: Mapping[str, int], minimum: quotas.QuotaTracker, now_s: float
+    nodes: Sequence[UnneededNode], being_deleted: Mapping[str, int], minimum: resource_quotas.QuotaTracker, now_s: float
 ) -> RemovableNodes:
     """The unneeded nodes that may be removed now.
 
@@ -107,7 +105,7 @@ class _RemovalCheck:
 
     going: dict[str, int]
     """By group: nodes being deleted, and nodes selected."""
-    minimum: quotas.QuotaTracker
+    minimum: resource_quotas.QuotaTracker
     now_s: float
 
     def check(self, unneeded: UnneededNode) -> UnremovableNode | None:
@@ -115,7 +113,7 @@ class _RemovalCheck:
         node, group = unneeded.node, unneeded.group
         if unneeded.wait_s is None:
             return UnremovableNode(node.name, UnremovableReason.UNEXPECTED_ERROR)
-        if eligibility.has_scale_down_disabled(node):
+        if well_known.has_scale_down_disabled(node):
             return UnremovableNode(node.name, UnremovableReason.SCALE_DOWN_DISABLED_ANNOTATION)
         if unneeded.wait_s > 0 and unneeded.since_s + unneeded.wait_s >= self.now_s:
             reason = _TOO_EARLY[0] if readiness.assess_node(node).is_ready else _TOO_EARLY[1]

@@ -1,7 +1,7 @@
-"""Scaling up: how many nodes a group may get, and who shares them.
+"""Scale-up: which pods ask for nodes, which groups could give them, and how many nodes each group gets.
 
-Lives here: which groups are alike, how new nodes are shared among them, and what quotas leave. Never here: which group
-is chosen (`expanders/` knows), how many nodes pods need (`estimator/` knows), the API's spelling.
+Not here: which option is best (`expanders`), how many nodes a set of pods needs (`placement/binpacking_estimator.py`),
+limits on resources (`resource_quotas.py`).
 
-Imitate `balancing.py`: values in, values out, the law in the docstring.
+File to imitate: `balancing.py`: values in, values out, the rule in the docstring.
 """

@@ -8,10 +8,10 @@ reported as one.
 import enum
 from collections.abc import Hashable, Iterable, Sequence
 
-from windlass.engine.dra import reservations
+from windlass.engine.dra import resource_claims
 from windlass.engine.model import facts, scale_up_status, well_known
 from windlass.engine.model.settings import Settings
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 MAX_GROUPS_PER_CONTROLLER = 10
 
@@ -35,7 +35,7 @@ def group_equivalent_pods(snapshot: Snapshot, rows: Sequence[int], grouping: Pod
     labels = table.labels
     if grouping is PodGrouping.BY_LIKENESS:
         known: dict[tuple[object, tuple[str, ...]], list[int]] = {}
-        alike = reservations.claim_equivalence_keys(snapshot, rows) if snapshot.devices.inventory.claims else {}
+        alike = resource_claims.claim_equivalence_keys(snapshot, rows) if snapshot.devices.inventory.claims else {}
         for row, kind in zip(rows, kinds, strict=True):
             known.setdefault((alike.get(row, kind), labels[row]), []).append(row)
         return list(known.values())

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from windlass.engine import time_limits
+from windlass.engine import resource_quotas, time_limits
 from windlass.engine.expanders import chain, grpc
 from windlass.engine.model import facts, node_groups, scale_up_status
 from windlass.engine.model.scale_up_status import ExpansionOption, GroupTemplate, SchedulablePods
-from windlass.engine.placement import binpacking
-from windlass.engine.scale_up import balancing, quotas
+from windlass.engine.placement import binpacking_estimator
+from windlass.engine.scale_up import balancing
 
 if TYPE_CHECKING:
     from windlass.engine.scale_up.template_fit import TemplateFit
@@ -88,7 +88,7 @@ class OptionPlanner:
         self,
         template_fit: "TemplateFit",
         groups: ScaleUpGroups,
-        tracker: quotas.QuotaTracker,
+        tracker: resource_quotas.QuotaTracker,
         config: PlannerConfig,
         expander_context: chain.ExpanderContext,
         timer: time_limits.DecisionTimer,
@@ -176,7 +176,7 @@ class OptionPlanner:
         for increase in increases:
             node = self._groups.templates[increase.group.id].node
             self._node_count += increase.added
-            if not quotas.is_virtual_node(node.labels):
+            if not resource_quotas.is_virtual_node(node.labels):
                 self._tracker.consume(increase.group.id, node, increase.added)
 
     def raise_to_minimum(self, respect_total: bool) -> scale_up_status.ScaleUpProposal:
@@ -277,7 +277,7 @@ class OptionPlanner:
         template = self._groups.templates[group.id]
         similar = self._find_similar(group, schedulable)
         pod_groups = [
-            binpacking.ShapeCount(self._pending[position].shape, len(self._pending[position].rows))
+            binpacking_estimator.ShapeCount(self._pending[position].shape, len(self._pending[position].rows))
             for position in positions
         ]
         with self._ledger.measure(time_limits.MeasuredStep.ESTIMATE):
@@ -319,15 +319,15 @@ class OptionPlanner:
 
         return replace(self._situation, client=grpc.ExpanderClientPort(self._ledger.inquiry, templates, find_pods))
 
-    def _limiter(self, group: node_groups.NodeGroup, similar: Sequence[str]) -> binpacking.EstimationLimiter:
+    def _limiter(self, group: node_groups.NodeGroup, similar: Sequence[str]) -> binpacking_estimator.EstimationLimiter:
         together = [group, *(self._by_id[other] for other in similar)]
-        return binpacking.EstimationLimiter(
+        return binpacking_estimator.EstimationLimiter(
             (
-                binpacking.make_static_threshold(self._bounds.max_nodes_per_scale_up),
-                binpacking.make_similar_groups_threshold(
+                binpacking_estimator.make_static_threshold(self._bounds.max_nodes_per_scale_up),
+                binpacking_estimator.make_similar_groups_threshold(
                     (node_group.target_size, node_group.max_size) for node_group in together
                 ),
-                binpacking.make_cluster_capacity_threshold(self._bounds.max_nodes_total, self._node_count),
+                binpacking_estimator.make_cluster_capacity_threshold(self._bounds.max_nodes_total, self._node_count),
             ),
             time_limits.CombinedBudget(
                 self._time, self._ledger.begin(f"estimate of {group.id}", self._bounds.estimate_s)

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from windlass.engine import time_limits
-from windlass.engine.cluster_state import health, scale_requests
+from windlass.engine import resource_quotas, time_limits
+from windlass.engine.cluster_state import backoff, scale_requests
 from windlass.engine.expanders import chain, price
 from windlass.engine.model import arrays, facts, plan, scale_down_state, scale_up_status, well_known
 from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import Observation
 from windlass.engine.placement import hinting, shape_placer
-from windlass.engine.scale_up import balancing, equivalence_groups, options, quotas, template_fit
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.scale_up import balancing, equivalence_groups, options, template_fit
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 ROUNDS = "rounds"
 """The part of a decision that --salvo-scale-up-budget limits: one checkpoint per round."""
@@ -94,7 +94,9 @@ def _run_rounds(
         if 0 < limit <= added:
             return  # the next loop goes on
         groups = simulate_increases(snapshot, groups, proposal, settings)
-        if any(quotas.is_virtual_node(groups.templates[one.group.id].node.labels) for one in proposal.increases):
+        if any(
+            resource_quotas.is_virtual_node(groups.templates[one.group.id].node.labels) for one in proposal.increases
+        ):
             # virtual nodes are ordered, but count against no limit: count the cluster again
             planner = make_planner(replace(inputs, groups=groups))
         else:
@@ -199,10 +201,10 @@ def list_nodes(
 
 def track_quotas(
     observation: Observation, nodes: Iterable[tuple[facts.Node, str | None]], settings: Settings
-) -> quotas.QuotaTracker:
+) -> resource_quotas.QuotaTracker:
     """What the cluster's limits and CapacityQuotas leave with these nodes."""
-    return quotas.make_tracker(
-        quotas.QuotaBound.MAXIMUM,
+    return resource_quotas.make_tracker(
+        resource_quotas.QuotaBound.MAXIMUM,
         [make_maximum_quota(settings), *observation.quotas],
         nodes,
         make_gpu_measure(observation),
@@ -214,13 +216,13 @@ def make_maximum_quota(settings: Settings) -> scale_up_status.Quota:
     limits = settings.limits
     largest = {facts.CPU: limits.cores_total.max, facts.MEMORY: limits.memory_total_bytes.max}
     largest |= {bounds.gpu_type: bounds.max for bounds in limits.gpu_total}
-    return quotas.ClusterLimits(maximum=largest).make_quota(quotas.QuotaBound.MAXIMUM)
+    return resource_quotas.ClusterLimits(maximum=largest).make_quota(resource_quotas.QuotaBound.MAXIMUM)
 
 
-def make_gpu_measure(observation: Observation) -> quotas.GpuMeasure:
+def make_gpu_measure(observation: Observation) -> resource_quotas.GpuMeasure:
     """How nodes' GPUs count against quotas: by the template of the group, while they are not allocatable."""
     templates = {group.id: group.template for group in observation.groups if group.template is not None}
-    return quotas.GpuMeasure(well_known.CLUSTER_API_GPU_LABEL, templates)
+    return resource_quotas.GpuMeasure(well_known.CLUSTER_API_GPU_LABEL, templates)
 
 
 ScaleUpProposals = tuple[scale_up_status.ScaleUpProposal, ...]
@@ -285,7 +287,7 @@ def _apply_refusal(
     durable = replace(_register_increases(inputs, withdrawn.increases, durable, now_s), activity=durable.activity)
     backoffs = durable.health.backoffs
     for group in refusing:
-        backoffs = health.back_off_group(backoffs, group, refused[group], now_s, settings.health)
+        backoffs = backoff.back_off_group(backoffs, group, refused[group], now_s, settings.health)
     return withdrawn, reverted, replace(durable, health=replace(durable.health, backoffs=backoffs))
 
 

@@ -13,14 +13,14 @@ import numpy as np
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scale_up_status import GroupTemplate
 from windlass.engine.model.settings import FilterConfig
-from windlass.engine.placement import batch_placement, binpacking, shape_placer
+from windlass.engine.placement import batch_placement, binpacking_estimator
 from windlass.engine.predicates import node_resources_fit, registry
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 RejectionReasons = dict[int, tuple[str, ...]]
 """By shape: the reasons why a new node would not take it; none if it would."""
 
-_EstimateKey = tuple[str, binpacking.Threshold, tuple[tuple[int, int], ...]]
+_EstimateKey = tuple[str, binpacking_estimator.Threshold, tuple[tuple[int, int], ...]]
 """Group, limit, and (shape, number) of the pods."""
 
 
@@ -30,11 +30,13 @@ class TemplateFit:
     def __init__(self, snapshot: Snapshot, templates: Mapping[str, GroupTemplate], config: FilterConfig) -> None:
         self._snapshot, self._config = snapshot, config
         self._templates = {
-            group: binpacking.NodeTemplate(template.node, tuple(snapshot.shape_of(pod) for pod in template.pods))
+            group: binpacking_estimator.NodeTemplate(
+                template.node, tuple(snapshot.shape_of(pod) for pod in template.pods)
+            )
             for group, template in templates.items()
         }
         self._answers: dict[str, RejectionReasons] = {group: {} for group in templates}
-        self._estimates: dict[_EstimateKey, binpacking.Estimate] = {}
+        self._estimates: dict[_EstimateKey, binpacking_estimator.Estimate] = {}
 
     # Which pods
 
@@ -47,7 +49,7 @@ class TemplateFit:
         alone: list[facts.PodShape] = []
         together: list[facts.PodShape] = []
         for shape in wanted:
-            (together if shape_placer.is_plain(self._snapshot, shape, self._config) else alone).append(shape)
+            (together if batch_placement.is_plain(self._snapshot, shape, self._config) else alone).append(shape)
         unknown = [shape for shape in together if any(shape.id not in self._answers[group] for group in groups)]
         repelled = self._judge_together(groups, unknown) if unknown else []
         known = [shape.id for shape in together if shape not in repelled]
@@ -66,7 +68,7 @@ class TemplateFit:
         try:
             rows = [self._append(group) for group in groups]
             for shape in wanted:
-                if shape_placer.is_repelled(snapshot, shape):
+                if batch_placement.is_repelled(snapshot, shape):
                     repelled.append(shape)
                     continue
                 for group, answer in zip(groups, self._explain(shape, rows), strict=True):
@@ -105,15 +107,15 @@ class TemplateFit:
     def estimate(
         self,
         group: str,
-        pods: Sequence[binpacking.ShapeCount],
-        limiter: binpacking.EstimationLimiter,
+        pods: Sequence[binpacking_estimator.ShapeCount],
+        limiter: binpacking_estimator.EstimationLimiter,
         fastpath: bool = False,
         scatter: np.random.Generator | None = None,
-    ) -> binpacking.Estimate:
+    ) -> binpacking_estimator.Estimate:
         """How many nodes of the group these pods need. A new node takes each of them."""
         template = self._templates[group]
         if fastpath or not self._are_plain(template, pods):
-            return binpacking.estimate(
+            return binpacking_estimator.estimate(
                 self._snapshot, pods, template, limiter, self._config, fastpath=fastpath, scatter=scatter
             )
         if scatter is not None:
@@ -123,10 +125,12 @@ class TemplateFit:
             self._estimates[asked] = estimate_by_resources(self._snapshot, pods, template, limiter, self._config)
         return self._estimates[asked]
 
-    def _are_plain(self, template: binpacking.NodeTemplate, pods: Sequence[binpacking.ShapeCount]) -> bool:
+    def _are_plain(
+        self, template: binpacking_estimator.NodeTemplate, pods: Sequence[binpacking_estimator.ShapeCount]
+    ) -> bool:
         if any(shape.spec.anti_affinity for shape in template.pods):
             return False  # new nodes would repel pods, or others
-        return all(shape_placer.is_plain(self._snapshot, shape_count.shape, self._config) for shape_count in pods)
+        return all(batch_placement.is_plain(self._snapshot, shape_count.shape, self._config) for shape_count in pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +145,12 @@ class ResourceDemand:
 
 def estimate_by_resources(
     snapshot: Snapshot,
-    groups: Sequence[binpacking.ShapeCount],
-    template: binpacking.NodeTemplate,
-    limiter: binpacking.EstimationLimiter,
+    groups: Sequence[binpacking_estimator.ShapeCount],
+    template: binpacking_estimator.NodeTemplate,
+    limiter: binpacking_estimator.EstimationLimiter,
     config: FilterConfig,
     scatter: np.random.Generator | None = None,
-) -> binpacking.Estimate:
+) -> binpacking_estimator.Estimate:
     """Pack the groups onto new nodes like the template."""
     demands = [
         ResourceDemand(
@@ -159,17 +163,17 @@ def estimate_by_resources(
     packing = _ResourcePacking(_free_on_empty_node(snapshot, template), limiter, scatter)
     placed = [0] * len(groups)
     may_open = True
-    for number in binpacking.packing_order(groups, template):
+    for number in binpacking_estimator.packing_order(groups, template):
         demand = demands[number]
         placed[number] = packing.fill_open_nodes(demand)
         rest = demand.count - placed[number]
         if may_open and rest:
             helped, may_open = packing.open_nodes(demand, rest)
             placed[number] += helped
-    return binpacking.Estimate(packing.nodes_with_pods, tuple(placed), limiter.stopped_by)
+    return binpacking_estimator.Estimate(packing.nodes_with_pods, tuple(placed), limiter.stopped_by)
 
 
-def _free_on_empty_node(snapshot: Snapshot, template: binpacking.NodeTemplate) -> arrays.Amounts:
+def _free_on_empty_node(snapshot: Snapshot, template: binpacking_estimator.NodeTemplate) -> arrays.Amounts:
     """Int64 (n_resources,): what a new node has left beside the pods that come with it."""
     columns = [(snapshot.nodes.resource_column(resource), amount) for resource, amount in template.node.allocatable]
     takes = [pair for shape in template.pods for pair in snapshot.requests(shape)]
@@ -185,7 +189,10 @@ class _ResourcePacking:
     """The nodes opened so far: what each has left, and whether a pod was placed on it."""
 
     def __init__(
-        self, empty: arrays.Amounts, limiter: binpacking.EstimationLimiter, scatter: np.random.Generator | None
+        self,
+        empty: arrays.Amounts,
+        limiter: binpacking_estimator.EstimationLimiter,
+        scatter: np.random.Generator | None,
     ) -> None:
         self._empty, self._limiter, self._scatter = empty, limiter, scatter
         self._free = np.zeros((len(empty), 64), arrays.RESOURCE_DTYPE)

@@ -35,7 +35,7 @@ class ClusterColumns:
         self.nodes = node_table.NodeTable()
         self.pods = pod_table.PodTable()
         self.shapes = pod_table.ShapeTable()
-        self.topology_counts = topology_counts.TopologyCounts(self.shapes, release)
+        self.topology_counts = topology_counts.TopologyCounts(self.shapes, volume_usage.VolumeUsage(), release)
         self.storage = volume_usage.StorageTable()
         self.devices = device_table.DeviceTable(self.nodes, release)
         self._requests = RequestColumns(self.nodes)

@@ -22,9 +22,6 @@ ColumnDtype = TypeVar("ColumnDtype", arrays.Mask, arrays.Ids, arrays.Amounts)
 """An array (n_nodes,) of any of these dtypes."""
 Interned = TypeVar("Interned", bound=Hashable)
 
-TO_BE_DELETED_TAINT = facts.Taint(facts.TO_BE_DELETED, "", "NoSchedule")
-"""What a node carries while it drains. `deleting` rows behave as if they had it."""
-
 
 class LabelColumn:
     """The values of one label key: ids int32 (n_nodes), -1 where a node lacks it."""

@@ -11,14 +11,16 @@ Used volumes are sparse and kept beside the rows (`volume_usage`).
 import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from windlass import scheduler_releases
 from windlass.engine.model import arrays, facts
-from windlass.engine.snapshot import pod_table, volume_usage
 from windlass.selectors import EVERYTHING, LabelSelector
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot import pod_table, volume_usage
 
 
 class NamespaceLabels(dict[str, Mapping[str, str]]):
@@ -131,14 +133,15 @@ class TopologyCounts:
 
     def __init__(
         self,
-        table: pod_table.ShapeTable,
+        table: "pod_table.ShapeTable",
+        held: "volume_usage.VolumeUsage",
         release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
     ) -> None:
         self.carriers: dict[facts.PodAffinityTerm, int] = {}
         """Anti-affinity terms that some shape carries, by counter."""
         self.ports: dict[tuple[str, int], list[tuple[str, int]]] = {}
         """Host ports that some shape holds: (protocol, port) -> (ip, counter) of each."""
-        self.held = volume_usage.VolumeUsage()
+        self.held = held
         """Claims and disks that pods hold."""
         self.namespaces = NamespaceLabels(release=release)
         self._shapes = table
@@ -341,10 +344,10 @@ class TopologyCounts:
             self._carried[shape.id] = rows
         return rows
 
-    def _list_used_volumes(self, shape: facts.PodShape) -> tuple[volume_usage.UsedVolume, ...]:
+    def _list_used_volumes(self, shape: facts.PodShape) -> tuple["volume_usage.UsedVolume", ...]:
         things = self._held_by.get(shape.id)
         if things is None:
-            things = self._held_by[shape.id] = volume_usage.list_used_volumes(shape.namespace, shape.spec)
+            things = self._held_by[shape.id] = self.held.used_by(shape)
         return things
 
     def _list_carried(self, key: Carried, counter: int) -> None:

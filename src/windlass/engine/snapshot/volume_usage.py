@@ -7,10 +7,12 @@ nodes for each would be mostly zeros.
 
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from windlass.engine.model import facts
-from windlass.engine.snapshot import node_table
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot import node_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,9 @@ class VolumeUsage:
         self._by_volume: dict[UsedVolume, dict[int, int]] = {}
         self._by_row: dict[int, dict[UsedVolume, int]] = {}
         self._disks: dict[str, set[facts.Volume]] = {}
+
+    def used_by(self, shape: facts.PodShape) -> tuple[UsedVolume, ...]:
+        return list_used_volumes(shape.namespace, shape.spec)
 
     def add(self, used: UsedVolume, row: int, pods: int) -> None:
         """Add `pods` users of the volume on a node; negative: remove them."""
@@ -181,7 +186,7 @@ class StorageTable:
         self.version += 1
         self._cache.clear()
 
-    def find_csi_node(self, table: node_table.NodeTable, row: int) -> facts.CSINode | None:
+    def find_csi_node(self, table: "node_table.NodeTable", row: int) -> facts.CSINode | None:
         """The CSINode of a node; of a copy of a template, the template's."""
         of_template = table.facts[row].csi_node
         return of_template if of_template is not None else self.csi_nodes.get(table.names[row])
@@ -196,8 +201,8 @@ class StorageTable:
         return value
 
     def column(
-        self, table: node_table.NodeTable, key: Hashable, compute: Callable[[slice], node_table.ColumnDtype]
-    ) -> node_table.ColumnDtype:
+        self, table: "node_table.NodeTable", key: Hashable, compute: "Callable[[slice], node_table.ColumnDtype]"
+    ) -> "node_table.ColumnDtype":
         """(n_nodes,): `compute` for all rows of the table, cached until storage or nodes change."""
         self.cached(("column", key), lambda: table.forget(key))
         return table.cached(key, compute)

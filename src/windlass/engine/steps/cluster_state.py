@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 from windlass.engine import taints
+from windlass.engine.actuation import soft_taints
 from windlass.engine.cluster_state import health, remediation, upcoming_nodes
 from windlass.engine.loop_state import LoopInputs, LoopState, NodeGroupTemplates, StartupCleanup, UpcomingState
 from windlass.engine.model import cluster_health, decision_record, plan
-from windlass.engine.scale_down import soft_taints, unneeded
-from windlass.engine.scale_up import node_templates, options, pod_list
+from windlass.engine.scale_down import unneeded
+from windlass.engine.scale_up import node_templates, options, pending_pods
 from windlass.engine.time_limits import MeasuredStep
 
 
@@ -131,7 +132,7 @@ def inject_upcoming_nodes(state: LoopState) -> None:
     cutoff = settings.pods.expendable_pods_priority_cutoff
     injected = upcoming_nodes.inject_upcoming(snapshot, inputs.nodes, templates, upcoming, cutoff)
     if settings.pods.allowed_scheduler_names and not settings.deviations.count_pods_of_all_schedulers:
-        pod_list.filter_out_other_schedulers(snapshot, settings.pods.allowed_scheduler_names)
+        pending_pods.filter_out_other_schedulers(snapshot, settings.pods.allowed_scheduler_names)
     verdicts = upcoming_nodes.list_verdicts(found)
     if state.remediation.uncreated:
         targets = {group.id: group.target_size for group in groups.values()}

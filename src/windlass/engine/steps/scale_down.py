@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from windlass.engine import quarantine, taints
-from windlass.engine.actuation import node_drain
+from windlass.engine import quarantine, resource_quotas, taints
+from windlass.engine.actuation import node_drain, soft_taints
 from windlass.engine.cluster_state import scale_requests
 from windlass.engine.drainability import context, rules
 from windlass.engine.loop_state import LoopState, ScaleDownOutcome, UnneededNodes
@@ -12,15 +12,8 @@ from windlass.engine.model import facts, plan, scale_down_state
 from windlass.engine.model.decision_record import ScaleDownRecord, ScaleDownResult
 from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.observation import DecisionPart
-from windlass.engine.scale_down import (
-    cooldown,
-    deletion_budgets,
-    planner,
-    recently_evicted,
-    simulation,
-    soft_taints,
-)
-from windlass.engine.scale_up import options, orchestrator, quotas
+from windlass.engine.scale_down import cooldown, deletion_budgets, planner, removal_simulator
+from windlass.engine.scale_up import options, orchestrator
 from windlass.engine.time_limits import MeasuredStep
 
 
@@ -44,12 +37,12 @@ def find_unneeded_nodes(state: LoopState) -> None:
     state.unneeded = UnneededNodes(scope, names, evaluation)
 
 
-def _make_context(state: LoopState, names: Sequence[str]) -> simulation.ScaleDownContext:
+def _make_context(state: LoopState, names: Sequence[str]) -> removal_simulator.ScaleDownContext:
     inputs, drains = state.inputs, state.inputs.drains
     drain_context = context.make_drain_context(inputs.observation, inputs.settings, inputs.now_s)
     evicted = _find_recently_evicted(state)
     moved = state.pods.pending.drained if inputs.settings.deviations.move_drained_pods else ()
-    return simulation.ScaleDownContext(
+    return removal_simulator.ScaleDownContext(
         inputs.snapshot,
         names,
         state.scale_up.group_of,
@@ -70,9 +63,9 @@ def _find_recently_evicted(state: LoopState) -> list[int]:
     snapshot, inputs = state.inputs.snapshot, state.inputs
     if not inputs.drains or not inputs.settings.deviations.hold_room_for_evicted_pods:
         return []
-    rows = recently_evicted.find_terminating_rows(snapshot, inputs.drains)
-    missing = recently_evicted.count_missing_replicas(snapshot, rows, inputs.observation.controllers or {})
-    return recently_evicted.find_rows_to_recreate(snapshot, rows, missing)
+    rows = planner.find_terminating_rows(snapshot, inputs.drains)
+    missing = planner.count_missing_replicas(snapshot, rows, inputs.observation.controllers or {})
+    return planner.find_rows_to_recreate(snapshot, rows, missing)
 
 
 def _leave_out_deleted(state: LoopState, names: list[str], durable: DurableMemory) -> list[str]:
@@ -177,7 +170,7 @@ def _register_deletions(
     )
 
 
-def _track_minimum(state: LoopState) -> quotas.QuotaTracker | None:
+def _track_minimum(state: LoopState) -> resource_quotas.QuotaTracker | None:
     """The resources that the cluster must keep (--cores-total, --memory-total, --gpu-total); None where the present
     ones cannot be counted, as in Cluster Autoscaler. Upcoming nodes count, as they do against the maximum.
     """
@@ -188,12 +181,12 @@ def _track_minimum(state: LoopState) -> quotas.QuotaTracker | None:
         facts.MEMORY: limits.memory_total_bytes.min,
         **{bounds.gpu_type: bounds.min for bounds in limits.gpu_total},
     }
-    quota = quotas.ClusterLimits(minimum=smallest).make_quota(quotas.QuotaBound.MINIMUM)
+    quota = resource_quotas.ClusterLimits(minimum=smallest).make_quota(resource_quotas.QuotaBound.MINIMUM)
     nodes = orchestrator.list_nodes(inputs.observation, inputs.snapshot, groups)
     if orchestrator.find_unknown_capacity(inputs.observation, nodes, groups, inputs.settings).node is not None:
         return None
     measure = orchestrator.make_gpu_measure(inputs.observation)
-    return quotas.make_tracker(quotas.QuotaBound.MINIMUM, [quota], nodes, measure)
+    return resource_quotas.make_tracker(resource_quotas.QuotaBound.MINIMUM, [quota], nodes, measure)
 
 
 def update_soft_taints(state: LoopState) -> None:

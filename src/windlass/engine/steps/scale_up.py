@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from windlass.engine.capacity_apis import buffer_pods, provisioning_dispatch
+from windlass.engine.capacity_apis import capacity_buffer, provisioning_request_orchestrator
 from windlass.engine.cluster_state import readiness
 from windlass.engine.loop_state import LoopInputs, LoopState, MinSizeOutcome, ScaleUpContext, ScaleUpOutcome
 from windlass.engine.model import node_groups, scale_up_status
 from windlass.engine.model.scale_up_status import ScaleUpProposal, ScaleUpResult
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import DecisionPart
-from windlass.engine.scale_up import equivalence_groups, orchestrator, pod_list
+from windlass.engine.scale_up import equivalence_groups, orchestrator, pending_pods, pod_list
 from windlass.engine.scale_up.orchestrator import ScaleUpInputs, ScaleUpStatus
-from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.engine.time_limits import MeasuredStep
 
 NOT_TRIED = ScaleUpStatus((ScaleUpProposal(ScaleUpResult.NOT_TRIED),))
@@ -85,19 +85,21 @@ def _should_wait(snapshot: Snapshot, rows: Sequence[int], settings: Settings, no
     """Are more pods likely to come, so that one scale-up could serve them all?"""
     quiet_s, max_s = settings.deviations.quiet_window_s, settings.deviations.quiet_window_max_s
     if quiet_s > 0:
-        return pod_list.are_still_coming(snapshot, rows, quiet_s, max_s, now_s)
-    return pod_list.are_all_new(snapshot, rows, now_s)
+        return pending_pods.are_still_coming(snapshot, rows, quiet_s, max_s, now_s)
+    return pending_pods.are_all_new(snapshot, rows, now_s)
 
 
 def propose_scale_up(state: LoopState) -> None:
     """Propose nodes for pending pods or the ProvisioningRequest that is due; nothing is ordered yet."""
     is_request_next = state.inputs.memory.durable.requests.is_next
     if is_excluded(state.inputs):
-        state.turn = provisioning_dispatch.RequestTurn(NOT_TRIED, is_request_next)
+        state.turn = provisioning_request_orchestrator.RequestTurn(NOT_TRIED, is_request_next)
         return
     pods, context = state.pods, state.scale_up_context
-    in_turn = provisioning_dispatch.PodsInTurn(pods.unschedulable, pods.requested, pods.request, is_request_next)
-    state.turn = provisioning_dispatch.dispatch_scale_up(
+    in_turn = provisioning_request_orchestrator.PodsInTurn(
+        pods.unschedulable, pods.requested, pods.request, is_request_next
+    )
+    state.turn = provisioning_request_orchestrator.dispatch_scale_up(
         state.queue, state.scale_up_inputs, in_turn, context.obstacle, state.inputs.now_s
     )
 
@@ -117,7 +119,7 @@ def execute_scale_up(state: LoopState) -> None:
     durable, proposals = executed.durable, executed.proposals
     if pods.request and any(proposal.result is ScaleUpResult.SUCCESSFUL for proposal in proposals):
         durable = replace(durable, activity=replace(durable.activity, added_s=inputs.now_s))
-    results = provisioning_dispatch.record_results(
+    results = provisioning_request_orchestrator.record_results(
         state.queue, state.scale_up_inputs, inputs.first_injected_row, turn, proposals
     )
     if results.status.increases:
@@ -130,7 +132,7 @@ def execute_scale_up(state: LoopState) -> None:
         groups,
         results.helped,
         results.remaining,
-        tuple(buffer_pods.find_buffer_scale_ups(pods.buffer_rows, proposals)),
+        tuple(capacity_buffer.find_buffer_scale_ups(pods.buffer_rows, proposals)),
     )
 
 

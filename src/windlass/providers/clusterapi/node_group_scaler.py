@@ -11,7 +11,7 @@ from windlass.engine.model import facts, plan
 from windlass.kube import errors, fields
 from windlass.providers import base
 from windlass.providers.clusterapi import group_annotations, machines, node_groups, scalable_resources, scale_client
-from windlass.providers.clusterapi.deletion import DeleteAnnotations, PendingDeletions
+from windlass.providers.clusterapi.delete_annotations import DeleteAnnotations, PendingDeletions
 from windlass.providers.clusterapi.machines import Machine
 from windlass.providers.clusterapi.node_groups import GroupMembers, NodeGroupContext
 from windlass.providers.clusterapi.scalable_resources import ScalableResource

@@ -16,15 +16,15 @@ from windlass.engine.model import facts, node_groups, well_known
 from windlass.kube import fields
 from windlass.kube.models import clusterapi
 from windlass.providers.clusterapi import (
-    deletion,
+    delete_annotations,
     group_annotations,
     informers,
     machine_drain_rule,
     machines,
-    node_template,
     scalable_resources,
+    scale_from_zero,
 )
-from windlass.providers.clusterapi.group_discovery import Config
+from windlass.providers.clusterapi.auto_discovery import Config
 from windlass.providers.clusterapi.machines import Machine, NodeIndex
 from windlass.providers.clusterapi.scalable_resources import MACHINE_DEPLOYMENT, ClusterApiObjects, ScalableResource
 
@@ -59,7 +59,7 @@ class GroupMembers:
     """Machines of a group, their delete annotations, and whether a rollout is in progress."""
 
     machines: tuple[Machine, ...]
-    marked: deletion.DeleteAnnotationState
+    marked: delete_annotations.DeleteAnnotationState
     is_rolling_out: bool
 
 
@@ -80,7 +80,7 @@ def find_members(group: ScalableResource, replicas: int, context: NodeGroupConte
     rolling_out = group.kind == MACHINE_DEPLOYMENT and scalable_resources.is_rolling_out(
         context.kinds.machine_sets_of(group.namespace, group.name)
     )
-    judged = deletion.classify_annotations(machines, replicas, context.remembered, rolling_out)
+    judged = delete_annotations.classify_annotations(machines, replicas, context.remembered, rolling_out)
     return GroupMembers(machines, judged, rolling_out)
 
 
@@ -114,7 +114,7 @@ def read_node_group(
             target_size=replicas,
             instances=tuple(instances),
             template=made,
-            template_pods=() if made is None else (node_template.make_kube_proxy(group.name),),
+            template_pods=() if made is None else (scale_from_zero.make_kube_proxy(group.name),),
             options=group_options,
             is_rolling_out=members.is_rolling_out,
             can_choose=can_choose_instance(group, members),
@@ -169,7 +169,7 @@ def hold_node_group(
 def _make_template(
     group: ScalableResource, instances: Sequence[node_groups.Instance], nodes: NodeIndex, context: NodeGroupContext
 ) -> tuple[facts.Node | None, list[errors.InvalidObject]]:
-    source = node_template.TemplateSource(
+    source = scale_from_zero.TemplateSource(
         name=group.name,
         annotations=group.annotations,
         machine=group.spec.template,
@@ -177,7 +177,7 @@ def _make_template(
         example=_find_example(instances, nodes),
     )
     try:
-        made = node_template.make_node_template(source, context.config.default_architecture)
+        made = scale_from_zero.make_node_template(source, context.config.default_architecture)
     except fields.InvalidField as error:
         return None, [group.to_invalid_object(error)]
     if made is None:

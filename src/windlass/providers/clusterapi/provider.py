@@ -24,16 +24,16 @@ from windlass.kube.rbac import READ, PolicyRule
 from windlass.kube.resources import Resource
 from windlass.providers import base
 from windlass.providers.clusterapi import (
+    auto_discovery,
     group_annotations,
-    group_discovery,
     machine_drain_rule,
     machines,
     scalable_resources,
     scale_client,
 )
 from windlass.providers.clusterapi import node_groups as clusterapi_node_groups
-from windlass.providers.clusterapi.deletion import DeleteAnnotations, PendingDeletions
-from windlass.providers.clusterapi.group_discovery import Config
+from windlass.providers.clusterapi.auto_discovery import Config
+from windlass.providers.clusterapi.delete_annotations import DeleteAnnotations, PendingDeletions
 from windlass.providers.clusterapi.informers import InfrastructureTemplates
 from windlass.providers.clusterapi.machines import Machine, NodeIndex
 from windlass.providers.clusterapi.node_group_scaler import NodeGroupScaler
@@ -109,7 +109,7 @@ class Provider:
         self._api = api
         self._config = config or Config()
         self._keys = group_annotations.AnnotationKeys(
-            self._config.group, group_discovery.MIRRORED_GROUP if self._config.mirrored_namespace else ""
+            self._config.group, auto_discovery.MIRRORED_GROUP if self._config.mirrored_namespace else ""
         )
         self._on_change = on_change
         self._memory = PendingDeletions()
@@ -118,7 +118,7 @@ class Provider:
         self._contested: set[str] = set()
         self._newly_contested: asyncio.Queue[str] = asyncio.Queue()
         """Contested groups to be reported."""
-        namespaces = group_discovery.find_namespaces(self._config.specs)
+        namespaces = auto_discovery.find_namespaces(self._config.specs)
         self._infrastructure = InfrastructureTemplates(api, namespaces, self._note)
         self._kinds: scalable_resources.ClusterApiObjects | None = None
         self._scaling: NodeGroupScaler | None = None

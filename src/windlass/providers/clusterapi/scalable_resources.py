@@ -13,8 +13,8 @@ from windlass.engine.model import node_groups
 from windlass.kube import client, discovery, fields, resources, store
 from windlass.kube.models import clusterapi, meta
 from windlass.kube.resources import Resource
-from windlass.providers.clusterapi import group_annotations, group_discovery, machine_drain_rule, machines
-from windlass.providers.clusterapi.group_discovery import Config
+from windlass.providers.clusterapi import auto_discovery, group_annotations, machine_drain_rule, machines
+from windlass.providers.clusterapi.auto_discovery import Config
 from windlass.providers.clusterapi.informers import ChangeHandler, NarrowChangeHandler, ResourceInformer
 from windlass.providers.clusterapi.machines import Machine
 
@@ -150,7 +150,7 @@ def watch_resources(
     on_scalable: Callable[[Resource[Any], Any], None],
 ) -> ClusterApiObjects:
     """Create informers of the served resources; nothing is sent yet."""
-    namespaces = group_discovery.find_namespaces(config.specs)
+    namespaces = auto_discovery.find_namespaces(config.specs)
 
     def follow_scalable(plural: str, indexes: Any = None) -> ResourceInformer[Any]:
         resource = found[plural]
@@ -335,7 +335,7 @@ def is_selected(resource: ScalableResource, config: Config) -> bool:
     if not config.specs:
         return True
     labels = resource.meta.labels or {}
-    cluster = group_discovery.find_cluster_name(
+    cluster = auto_discovery.find_cluster_name(
         resource.found.spec, labels, group_annotations.AnnotationKeys(config.group).cluster_name
     )
     return any(spec.matches(resource.namespace, cluster, labels) for spec in config.specs)

@@ -15,7 +15,7 @@ from windlass import clock, selectors
 from windlass.engine.model import node_groups
 from windlass.kube import client, errors, request_builders
 from windlass.providers import base
-from windlass.providers.clusterapi.deletion import FIELD_MANAGER
+from windlass.providers.clusterapi.delete_annotations import FIELD_MANAGER
 from windlass.providers.clusterapi.scalable_resources import ScalableResource
 
 SIZE_REVERTED_CODE = "sizePutBack"

@@ -14,8 +14,8 @@ from typing import Any
 from windlass import errors
 from windlass.apiserver import object_meta, server, storage
 from windlass.kube import time_formats, transport
-from windlass.simulator.cluster import api_objects, api_resources
-from windlass.simulator.cluster.api_resources import GroupResource
+from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster.api_objects import GroupResource
 
 Json = dict[str, Any]
 
@@ -145,12 +145,12 @@ class ApiClient:
         if api_objects.is_deleting(pod):
             return
         if not api_objects.node_of(pod) or api_objects.is_finished(pod):
-            self.remove(api_resources.PODS, api_objects.key_of(pod))
+            self.remove(api_objects.PODS, api_objects.key_of(pod))
             return
         grace_s = pod["spec"].get("terminationGracePeriodSeconds", 30)
         at = time_formats.format_time(self._core.clock.now_s() + grace_s)
         self.update(
-            api_resources.PODS,
+            api_objects.PODS,
             api_objects.with_part(pod, "metadata", deletionTimestamp=at, deletionGracePeriodSeconds=grace_s),
         )
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from windlass.simulator.cluster import api_objects, api_resources
+from windlass.simulator.cluster import api_objects
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.cluster.pod_controller import OwnedObjects, PodFactory
@@ -27,12 +27,12 @@ TOLERATIONS: tuple[Json, ...] = tuple(
 class DaemonSetController:
     """Creates and deletes daemon pods as nodes come, go and change."""
 
-    watched_kinds = (api_resources.DAEMON_SETS, api_resources.NODES, api_resources.PODS)
+    watched_kinds = (api_objects.DAEMON_SETS, api_objects.NODES, api_objects.PODS)
 
     def __init__(self, pulse: EventLoop) -> None:
         self._api = pulse.api
         self._stamps = PodFactory(pulse.api)
-        self._pods = OwnedObjects("DaemonSet", api_resources.PODS)
+        self._pods = OwnedObjects("DaemonSet", api_objects.PODS)
         self._seats: dict[tuple[str, str], str] = {}
         """Pod keys by the set's uid and the node's name."""
         self._due: dict[tuple[str, str], None] = {}
@@ -40,17 +40,17 @@ class DaemonSetController:
 
     def on_change(self, change: Change) -> None:
         match change.kind:
-            case api_resources.NODES:
+            case api_objects.NODES:
                 if _may_change_eligibility(change.now, change.before):
                     self._due.update(
-                        ((key, change.key), None) for key in self._api.list_objects(api_resources.DAEMON_SETS)
+                        ((key, change.key), None) for key in self._api.list_objects(api_objects.DAEMON_SETS)
                     )
-            case api_resources.DAEMON_SETS:
+            case api_objects.DAEMON_SETS:
                 if change.now is None:
                     self._stamps.forget(change.obj["metadata"]["uid"])
                 elif change.before is None:
-                    self._due.update(((change.key, name), None) for name in self._api.list_objects(api_resources.NODES))
-            case api_resources.PODS:
+                    self._due.update(((change.key, name), None) for name in self._api.list_objects(api_objects.NODES))
+            case api_objects.PODS:
                 self._on_pod(change)
 
     def _on_pod(self, change: Change) -> None:
@@ -66,7 +66,7 @@ class DaemonSetController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key, name in due:
-            found, node = self._api.find(api_resources.DAEMON_SETS, key), self._api.find(api_resources.NODES, name)
+            found, node = self._api.find(api_objects.DAEMON_SETS, key), self._api.find(api_objects.NODES, name)
             if found is not None and node is not None and not api_objects.is_deleting(found):
                 self._reconcile(found, node)
         return bool(due)
@@ -81,7 +81,7 @@ class DaemonSetController:
             "affinity": node_name_affinity(seat[1]),
             "tolerations": [*(pod["spec"].get("tolerations") or ()), *TOLERATIONS],
         }
-        self._seats[seat] = api_objects.key_of(self._api.create(api_resources.PODS, {**pod, "spec": spec}))
+        self._seats[seat] = api_objects.key_of(self._api.create(api_objects.PODS, {**pod, "spec": spec}))
 
 
 def node_name_affinity(node: str) -> Json:

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.apiserver import disruption_status
-from windlass.simulator.cluster import api_objects, api_resources
+from windlass.apiserver import disruption_controller
+from windlass.simulator.cluster import api_objects
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.reference_scheduler import label_selectors
@@ -21,9 +21,9 @@ ControllerKey = tuple[str, str]
 """Kind and key of a pod's controller."""
 
 _SCALABLE_OWNERS = {
-    "ReplicaSet": api_resources.REPLICA_SETS,
-    "StatefulSet": api_resources.STATEFUL_SETS,
-    "Job": api_resources.JOBS,
+    "ReplicaSet": api_objects.REPLICA_SETS,
+    "StatefulSet": api_objects.STATEFUL_SETS,
+    "Job": api_objects.JOBS,
 }
 
 
@@ -61,7 +61,7 @@ class _BudgetPods:
 class DisruptionController:
     """Writes the status of PodDisruptionBudgets once per step."""
 
-    watched_kinds = (api_resources.BUDGETS, api_resources.PODS, api_resources.REPLICA_SETS, api_resources.STATEFUL_SETS)
+    watched_kinds = (api_objects.BUDGETS, api_objects.PODS, api_objects.REPLICA_SETS, api_objects.STATEFUL_SETS)
 
     def __init__(self, event_loop: EventLoop) -> None:
         self._event_loop, self._api = event_loop, event_loop.api
@@ -72,9 +72,9 @@ class DisruptionController:
 
     def on_change(self, change: Change) -> None:
         match change.kind:
-            case api_resources.BUDGETS:
+            case api_objects.BUDGETS:
                 self._react_to_budget(change)
-            case api_resources.PODS:
+            case api_objects.PODS:
                 self._react_to_pod(change)
             case _ if change.before is not None and change.now is not None:
                 if change.before["spec"].get("replicas") != change.now["spec"].get("replicas"):
@@ -87,7 +87,7 @@ class DisruptionController:
                 self._budgets_of[member].remove(change.key)
         elif change.before is None or change.before["spec"] != change.now["spec"]:
             pods = self._pods_of[change.key] = _BudgetPods()
-            for key, pod in self._api.list_objects(api_resources.PODS).items():
+            for key, pod in self._api.list_objects(api_objects.PODS).items():
                 if protects(change.now, pod):
                     pods.add(key, pod)
                     names = self._budgets_of.setdefault(key, [])
@@ -98,7 +98,7 @@ class DisruptionController:
     def _react_to_pod(self, change: Change) -> None:
         key, pod = change.key, change.obj
         if change.before is None and self._pods_of:
-            budgets = self._api.list_objects(api_resources.BUDGETS)
+            budgets = self._api.list_objects(api_objects.BUDGETS)
             names = [name for name in self._pods_of if name in budgets and protects(budgets[name], pod)]
             if names:
                 self._budgets_of[key] = names
@@ -114,21 +114,21 @@ class DisruptionController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            budget = self._api.find(api_resources.BUDGETS, key)
+            budget = self._api.find(api_objects.BUDGETS, key)
             if budget is not None and key in self._pods_of:
                 self._sync(budget, key, self._pods_of[key])
         return bool(due)
 
     def _sync(self, budget: Json, key: str, pods: _BudgetPods) -> None:
         now_s = self._event_loop.wall_s()
-        status = disruption_status.compute_status(
+        status = disruption_controller.compute_status(
             budget, len(pods.members), pods.healthy, lambda: self._count_expected(pods), now_s
         )
         for since in (status.get("disruptedPods") or {}).values():
-            left_s = disruption_status.disruption_ends_s(since) - now_s
+            left_s = disruption_controller.disruption_ends_s(since) - now_s
             self._event_loop.call_later(left_s, lambda: self._due.setdefault(key))
         if status != (budget.get("status") or {}):
-            self._api.update(api_resources.BUDGETS, {**budget, "status": status})
+            self._api.update(api_objects.BUDGETS, {**budget, "status": status})
 
     def _count_expected(self, pods: _BudgetPods) -> int:
         """The sum of the replicas of the pods' controllers, each once; a Deployment stands for its ReplicaSets."""
@@ -139,7 +139,7 @@ class DisruptionController:
                 continue
             above = api_objects.controller_of(found)
             if above is not None and above["kind"] == "Deployment":
-                parent = self._api.find(api_resources.DEPLOYMENTS, f"{found['metadata']['namespace']}/{above['name']}")
+                parent = self._api.find(api_objects.DEPLOYMENTS, f"{found['metadata']['namespace']}/{above['name']}")
                 scales[above["uid"]] = parent["spec"]["replicas"] if parent is not None else 0
             else:
                 uid = found["metadata"]["uid"]

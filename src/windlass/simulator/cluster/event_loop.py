@@ -12,7 +12,7 @@ from typing import Protocol
 
 from windlass import clock
 from windlass.simulator.cluster.api_client import ApiClient, Change
-from windlass.simulator.cluster.api_resources import GroupResource
+from windlass.simulator.cluster.api_objects import GroupResource
 
 _TOLERANCE_S = 1e-6
 """Tolerance for rounding errors in sums of floating-point delays."""

@@ -1,13 +1,19 @@
-"""Machine controller and MachineHealthCheck: request instances, link them to nodes, drain nodes before deletion."""
+"""Machine controllers of Cluster API: MachineDeployment, MachineSet, Machine and MachineHealthCheck.
+
+A MachineDeployment has one MachineSet per template, sets its replicas and rolls out one machine at a time; a MachineSet
+deletes annotated Machines first. A Machine requests an instance, is linked to its node, and drains it before deletion.
+"""
 
 import functools
 import math
 from typing import Any
 
-from windlass.simulator.cluster import api_objects, api_resources, cloud, node_groups
+from windlass.simulator.cluster import api_objects, cloud, node_groups
 from windlass.simulator.cluster.api_client import ApiRequestError, Change
 from windlass.simulator.cluster.api_objects import PodsByNode
 from windlass.simulator.cluster.event_loop import EventLoop
+from windlass.simulator.cluster.pod_controller import OwnedObjects
+from windlass.simulator.cluster.workloads import hash_template
 
 Json = dict[str, Any]
 
@@ -18,7 +24,7 @@ DRAIN_RETRY_S = 20.0
 class MachineController:
     """Reconciles Machines, and deletes unhealthy ones of groups with a MachineHealthCheck."""
 
-    watched_kinds = (api_resources.MACHINES, api_resources.NODES, api_resources.PODS, api_resources.BUDGETS)
+    watched_kinds = (api_objects.MACHINES, api_objects.NODES, api_objects.PODS, api_objects.BUDGETS)
 
     def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud) -> None:
         self._pulse, self._api, self._cloud = pulse, pulse.api, cloud_
@@ -36,7 +42,7 @@ class MachineController:
     # ── The cloud ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def instance_created(self, instance: cloud.Instance) -> None:
-        machine = self._api.find(api_resources.MACHINES, instance.machine)
+        machine = self._api.find(api_objects.MACHINES, instance.machine)
         if machine is not None:
             joined = api_objects.with_part(machine, "spec", providerID=instance.provider_id)
             self._set_phase(joined, "Deleting" if api_objects.is_deleting(machine) else "Provisioned")
@@ -51,11 +57,11 @@ class MachineController:
 
     def instance_terminated(self, instance: cloud.Instance) -> None:
         if instance.is_ended_on_purpose:
-            self._api.remove(api_resources.NODES, instance.name)
-            self._api.remove(api_resources.MACHINES, instance.machine)
+            self._api.remove(api_objects.NODES, instance.name)
+            self._api.remove(api_objects.MACHINES, instance.machine)
 
     def _remediate(self, instance: cloud.Instance) -> None:
-        machine = self._api.find(api_resources.MACHINES, instance.machine)
+        machine = self._api.find(api_objects.MACHINES, instance.machine)
         if machine is not None and instance.state != cloud.UP:
             self._replace(machine)
 
@@ -63,23 +69,23 @@ class MachineController:
         """Delete a Machine as a MachineHealthCheck would; its MachineSet creates another."""
         if not api_objects.is_deleting(machine):
             now = self._api.now()
-            self._api.update(api_resources.MACHINES, api_objects.with_part(machine, "metadata", deletionTimestamp=now))
+            self._api.update(api_objects.MACHINES, api_objects.with_part(machine, "metadata", deletionTimestamp=now))
 
     # ── Changes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_change(self, change: Change) -> None:
         match change.kind:
-            case api_resources.MACHINES:
+            case api_objects.MACHINES:
                 self._due[change.key] = None
                 if change.now is None:
                     self._forget(change.key, change.obj)
-            case api_resources.NODES:
+            case api_objects.NODES:
                 annotations = change.obj["metadata"].get("annotations") or {}
                 if "cluster.x-k8s.io/machine" in annotations and (change.before is None or change.now is None):
                     self._due[f"{node_groups.NAMESPACE}/{annotations['cluster.x-k8s.io/machine']}"] = None
-            case api_resources.PODS:
+            case api_objects.PODS:
                 self._on_pod(change)
-            case api_resources.BUDGETS:
+            case api_objects.BUDGETS:
                 self._on_budget()
 
     def _forget(self, key: str, machine: Json) -> None:
@@ -108,7 +114,7 @@ class MachineController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            machine = self._api.find(api_resources.MACHINES, key)
+            machine = self._api.find(api_objects.MACHINES, key)
             if machine is None:
                 continue
             if api_objects.is_deleting(machine):
@@ -130,18 +136,18 @@ class MachineController:
 
     def _give_up(self, key: str, uid: str) -> None:
         """Delete a Machine whose node has not appeared in time."""
-        machine = self._api.find(api_resources.MACHINES, key)
+        machine = self._api.find(api_objects.MACHINES, key)
         if machine is not None and machine["metadata"]["uid"] == uid and not machine["status"].get("nodeRef"):
             self._replace(machine)
 
     def _join(self, machine: Json) -> None:
         name = machine["metadata"]["name"]
         status = machine.get("status") or {}
-        if "nodeRef" not in status and self._api.find(api_resources.NODES, name) is not None:
+        if "nodeRef" not in status and self._api.find(api_objects.NODES, name) is not None:
             self._set_phase(machine, "Running", nodeRef={"name": name})
 
     def _set_phase(self, machine: Json, phase: str, **status: Any) -> None:
-        self._api.update(api_resources.MACHINES, api_objects.with_part(machine, "status", phase=phase, **status))
+        self._api.update(api_objects.MACHINES, api_objects.with_part(machine, "status", phase=phase, **status))
 
     # ── Deletion───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -149,20 +155,20 @@ class MachineController:
         if (machine.get("status") or {}).get("phase") != "Deleting":
             self._set_phase(machine, "Deleting")
         name = machine["metadata"]["name"]
-        node = self._api.find(api_resources.NODES, name)
+        node = self._api.find(api_objects.NODES, name)
         if node is None or not self._drain(key, node):
             self._let_go(name)
             self._cloud.terminate(key)
             if key not in self._cloud.instances:
                 # The instance has vanished, or was never requested.
-                self._api.remove(api_resources.NODES, name)
-                self._api.remove(api_resources.MACHINES, key)
+                self._api.remove(api_objects.NODES, name)
+                self._api.remove(api_objects.MACHINES, key)
 
     def _drain(self, key: str, node: Json) -> bool:
         """Drain a node as far as possible now; True if pods remain."""
         name = node["metadata"]["name"]
         if not node["spec"].get("unschedulable"):
-            self._api.update(api_resources.NODES, api_objects.with_part(node, "spec", unschedulable=True))
+            self._api.update(api_objects.NODES, api_objects.with_part(node, "spec", unschedulable=True))
         left = [pod for pod in self._pods_on(name) if _needs_drain(pod)]
         if not api_objects.is_ready(node):
             # An unreachable kubelet ends no pods, so deletion does not wait for it.
@@ -175,11 +181,11 @@ class MachineController:
         return bool(left)
 
     def _pods_on(self, node: str) -> list[Json]:
-        return [pod for key in self._pods.pods_on(node) if (pod := self._api.find(api_resources.PODS, key)) is not None]
+        return [pod for key in self._pods.pods_on(node) if (pod := self._api.find(api_objects.PODS, key)) is not None]
 
     def _evict(self, pod: Json, node: str, is_new: bool) -> None:
         metadata = pod["metadata"]
-        path = f"{self._api.path_of(api_resources.PODS, metadata['namespace'])}/{metadata['name']}/eviction"
+        path = f"{self._api.path_of(api_objects.PODS, metadata['namespace'])}/{metadata['name']}/eviction"
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": metadata["name"]}}
         try:
             self._api.request("POST", path, body)
@@ -201,3 +207,195 @@ class MachineController:
 def _needs_drain(pod: Json) -> bool:
     owner = api_objects.controller_of(pod)
     return not api_objects.is_finished(pod) and (owner is None or owner["kind"] != "DaemonSet")
+
+
+DELETE_MACHINE_ANNOTATION = "cluster.x-k8s.io/delete-machine"
+
+FINALIZER = "machine.cluster.x-k8s.io"
+
+
+class MachineSetController:
+    """Creates and deletes the Machines of MachineSets."""
+
+    watched_kinds = (api_objects.MACHINE_SETS, api_objects.MACHINES)
+
+    def __init__(self, pulse: EventLoop) -> None:
+        self._api = pulse.api
+        self._machines = OwnedObjects("MachineSet", api_objects.MACHINES)
+        self._due: dict[str, None] = {}
+
+    def on_change(self, change: Change) -> None:
+        key = change.key if change.kind == api_objects.MACHINE_SETS else self._machines.on_change(change)
+        if key is not None:
+            self._due[key] = None
+
+    def sync(self) -> bool:
+        due, self._due = self._due, {}
+        for key in due:
+            found = self._api.find(api_objects.MACHINE_SETS, key)
+            if found is not None and not api_objects.is_deleting(found):
+                self._reconcile(found)
+        return bool(due)
+
+    def _reconcile(self, found: Json) -> None:
+        machines = [item for item in self._machines.of(found) if not api_objects.is_deleting(item)]
+        surplus = len(machines) - found["spec"]["replicas"]
+        for _ in range(-surplus):
+            self._api.create(api_objects.MACHINES, _make_machine(found))
+        for machine in sorted(machines, key=_deletion_priority)[: max(surplus, 0)]:
+            now = self._api.now()
+            self._api.update(api_objects.MACHINES, api_objects.with_part(machine, "metadata", deletionTimestamp=now))
+        self._count(found)
+
+    def _count(self, found: Json) -> None:
+        machines = [item for item in self._machines.of(found) if not api_objects.is_deleting(item)]
+        ready = sum(map(is_running, machines))
+        status = {
+            "replicas": len(machines),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "upToDateReplicas": len(machines),
+            "observedGeneration": found["metadata"].get("generation", 0),
+            "selector": f"{node_groups.SET_NAME_LABEL}={found['metadata']['name']}",
+        }
+        if found.get("status") != status:
+            self._api.update(api_objects.MACHINE_SETS, {**found, "status": status})
+
+
+def is_running(machine: Json) -> bool:
+    return (machine.get("status") or {}).get("phase") == "Running"
+
+
+def _deletion_priority(machine: Json) -> tuple[int, str]:
+    """The lowest is deleted first: annotated, then unhealthy, then by name."""
+    if DELETE_MACHINE_ANNOTATION in (machine["metadata"].get("annotations") or {}):
+        return 0, machine["metadata"]["name"]
+    return (2 if is_running(machine) else 1), machine["metadata"]["name"]
+
+
+def _make_machine(found: Json) -> Json:
+    template = found["spec"]["template"]
+    labels = {
+        **(template.get("metadata") or {}).get("labels", {}),
+        node_groups.SET_NAME_LABEL: found["metadata"]["name"],
+    }
+    return {
+        "metadata": {
+            "generateName": found["metadata"]["name"] + "-",
+            "namespace": found["metadata"]["namespace"],
+            "labels": labels,
+            "ownerReferences": [api_objects.owned_by(found)],
+            "finalizers": [FINALIZER],
+        },
+        "spec": template["spec"],
+        "status": {"phase": "Pending"},
+    }
+
+
+MACHINE_TEMPLATE_HASH = "machine-template-hash"
+
+REVISION_ANNOTATION = "machinedeployment.clusters.x-k8s.io/revision"
+
+_SURGE = 1
+
+
+class MachineDeploymentController:
+    """Keeps one MachineSet per template of each MachineDeployment."""
+
+    watched_kinds = (api_objects.MACHINE_DEPLOYMENTS, api_objects.MACHINE_SETS)
+
+    def __init__(self, pulse: EventLoop) -> None:
+        self._api = pulse.api
+        self._sets = OwnedObjects("MachineDeployment", api_objects.MACHINE_SETS)
+        self._due: dict[str, None] = {}
+
+    def on_change(self, change: Change) -> None:
+        key = change.key if change.kind == api_objects.MACHINE_DEPLOYMENTS else self._sets.on_change(change)
+        if key is not None:
+            self._due[key] = None
+
+    def sync(self) -> bool:
+        due, self._due = self._due, {}
+        for key in due:
+            found = self._api.find(api_objects.MACHINE_DEPLOYMENTS, key)
+            if found is not None and not api_objects.is_deleting(found):
+                self._reconcile(found)
+        return bool(due)
+
+    def _reconcile(self, found: Json) -> None:
+        sets = self._sets.of(found)
+        hash_ = hash_template(found["spec"]["template"])
+        new = next((item for item in sets if item["metadata"]["labels"].get(MACHINE_TEMPLATE_HASH) == hash_), None)
+        old = [
+            entry
+            for entry in sets
+            if entry is not new and (_desired_replicas(entry) or _status_count(entry, "replicas"))
+        ]
+        replicas = found["spec"].get("replicas", 1)
+        if new is None:
+            first = replicas if not old else 0
+            self._api.create(api_objects.MACHINE_SETS, _make_machine_set(found, hash_, first, len(sets) + 1))
+        elif not old:
+            self._scale(new, replicas)
+        else:
+            self._roll(replicas, new, old)
+        self._report(found, sets, new)
+
+    def _roll(self, replicas: int, new: Json, old: list[Json]) -> None:
+        """One step: one more new Machine, then one less of the old as soon as the new one runs."""
+        total = _desired_replicas(new) + sum(map(_desired_replicas, old))
+        self._scale(new, min(_desired_replicas(new) + max(replicas + _SURGE - total, 0), replicas))
+        spare = total - replicas - (_desired_replicas(new) - _status_count(new, "availableReplicas"))
+        for item in old:
+            taken = min(max(spare, 0), _desired_replicas(item))
+            spare -= taken
+            self._scale(item, _desired_replicas(item) - taken)
+
+    def _scale(self, one: Json, replicas: int) -> None:
+        if _desired_replicas(one) != replicas:
+            self._api.update_spec(api_objects.MACHINE_SETS, one, replicas=replicas)
+
+    def _report(self, found: Json, sets: list[Json], new: Json | None) -> None:
+        replicas, ready = (sum(_status_count(item, name) for item in sets) for name in ("replicas", "readyReplicas"))
+        wanted = found["spec"].get("replicas", 1)
+        phase = "Running" if replicas == wanted == ready else ("ScalingUp" if replicas <= wanted else "ScalingDown")
+        status = {
+            "replicas": replicas,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "upToDateReplicas": _status_count(new, "replicas") if new is not None else 0,
+            "observedGeneration": found["metadata"].get("generation", 0),
+            "selector": f"{node_groups.DEPLOYMENT_NAME_LABEL}={found['metadata']['name']}",
+            "phase": phase,
+        }
+        if found.get("status") != status:
+            self._api.update(api_objects.MACHINE_DEPLOYMENTS, {**found, "status": status})
+
+
+def _desired_replicas(one: Json) -> int:
+    return int(one["spec"]["replicas"])
+
+
+def _status_count(one: Json, name: str) -> int:
+    return int((one.get("status") or {}).get(name, 0))
+
+
+def _make_machine_set(found: Json, hash_: str, replicas: int, revision: int) -> Json:
+    template = found["spec"]["template"]
+    labels = {**(template.get("metadata") or {}).get("labels", {}), MACHINE_TEMPLATE_HASH: hash_}
+    return {
+        "metadata": {
+            "name": f"{found['metadata']['name']}-{hash_}",
+            "namespace": found["metadata"]["namespace"],
+            "labels": labels,
+            "annotations": {REVISION_ANNOTATION: str(revision)},
+            "ownerReferences": [api_objects.owned_by(found)],
+        },
+        "spec": {
+            "clusterName": found["spec"]["clusterName"],
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {**template, "metadata": {"labels": labels}},
+        },
+        "status": {},
+    }

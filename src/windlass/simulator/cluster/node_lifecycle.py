@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from windlass import product
-from windlass.simulator.cluster import api_objects, api_resources, cloud
+from windlass.simulator.cluster import api_objects, cloud
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.api_objects import PodsByNode
 from windlass.simulator.cluster.event_loop import EventLoop
@@ -44,7 +44,7 @@ def delay_of(pod: Json, name: str) -> DelayDistribution | None:
 class Kubelets:
     """All kubelets."""
 
-    watched_kinds = (api_resources.PODS, api_resources.NODES)
+    watched_kinds = (api_objects.PODS, api_objects.NODES)
 
     def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud, generator: RandomStreams) -> None:
         self._pulse, self._api = pulse, pulse.api
@@ -66,7 +66,7 @@ class Kubelets:
     def instance_running(self, instance: cloud.Instance) -> None:
         name = instance.name
         self._instances[name] = instance
-        node = self._api.find(api_resources.NODES, name)
+        node = self._api.find(api_objects.NODES, name)
         if node is not None:
             self._report(name)
             for act in self._frozen.pop(name, ()):
@@ -95,7 +95,7 @@ class Kubelets:
         group, name = instance.group, instance.name
         not_ready = [{"key": "node.kubernetes.io/not-ready", "effect": effect} for effect in _EFFECTS]
         self._api.create(
-            api_resources.NODES,
+            api_objects.NODES,
             {
                 "metadata": {
                     "name": name,
@@ -117,15 +117,15 @@ class Kubelets:
 
     def _report(self, name: str) -> None:
         """The kubelet reports its node as ready."""
-        node = self._api.find(api_resources.NODES, name)
+        node = self._api.find(api_objects.NODES, name)
         if node is not None and name not in self._starting_nodes and not api_objects.is_ready(node):
             conditions = api_objects.with_conditions(node, _node_conditions(True, ""), self._api.now())
-            self._api.update(api_resources.NODES, api_objects.with_part(node, "status", conditions=conditions))
+            self._api.update(api_objects.NODES, api_objects.with_part(node, "status", conditions=conditions))
 
     # ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_change(self, change: Change) -> None:
-        if change.kind == api_resources.NODES:
+        if change.kind == api_objects.NODES:
             if change.now is not None and change.before is not None:
                 self._follow(change.key, change.before, change.now)
             return
@@ -158,7 +158,7 @@ class Kubelets:
             self._frozen.setdefault(node, []).append(act)
 
     def _find(self, key: str, uid: str) -> Json | None:
-        pod = self._api.find(api_resources.PODS, key)
+        pod = self._api.find(api_objects.PODS, key)
         return pod if pod is not None and pod["metadata"]["uid"] == uid else None
 
     def _start(self, key: str, uid: str) -> None:
@@ -167,7 +167,7 @@ class Kubelets:
             return
         now = self._api.now()
         status = {"phase": "Running", "startTime": now, "conditions": _pod_conditions(pod, now, is_ready=True)}
-        self._api.update(api_resources.PODS, api_objects.with_part(pod, "status", **status))
+        self._api.update(api_objects.PODS, api_objects.with_part(pod, "status", **status))
         run = delay_of(pod, RUN)
         if run is not None:
             node = api_objects.node_of(pod)
@@ -179,12 +179,12 @@ class Kubelets:
         if pod is not None and api_objects.is_active(pod):
             conditions = _pod_conditions(pod, self._api.now(), is_ready=False)
             self._api.update(
-                api_resources.PODS, api_objects.with_part(pod, "status", phase="Succeeded", conditions=conditions)
+                api_objects.PODS, api_objects.with_part(pod, "status", phase="Succeeded", conditions=conditions)
             )
 
     def _end(self, key: str, uid: str) -> None:
         if self._find(key, uid) is not None:
-            self._api.remove(api_resources.PODS, key)
+            self._api.remove(api_objects.PODS, key)
 
     def _follow(self, name: str, before: Json, now: Json) -> None:
         """Pods are ready if their node is."""
@@ -192,10 +192,10 @@ class Kubelets:
         if is_ready == api_objects.is_ready(before):
             return
         for key in self._pods.pods_on(name):
-            pod = self._api.find(api_resources.PODS, key)
+            pod = self._api.find(api_objects.PODS, key)
             if pod is not None and pod["status"].get("phase") == "Running" and api_objects.is_ready(pod) != is_ready:
                 conditions = _pod_conditions(pod, self._api.now(), is_ready=is_ready)
-                self._api.update(api_resources.PODS, api_objects.with_part(pod, "status", conditions=conditions))
+                self._api.update(api_objects.PODS, api_objects.with_part(pod, "status", conditions=conditions))
 
     def sync(self) -> bool:
         return False
@@ -231,7 +231,7 @@ NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 class NodeLifecycleController:
     """Taints nodes by condition, evicts pods by NoExecute taint, and collects pods of deleted nodes."""
 
-    watched_kinds = (api_resources.NODES, api_resources.PODS)
+    watched_kinds = (api_objects.NODES, api_objects.PODS)
 
     def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud) -> None:
         self._pulse, self._api = pulse, pulse.api
@@ -253,21 +253,21 @@ class NodeLifecycleController:
     def instance_terminated(self, instance: cloud.Instance) -> None:
         if not instance.is_ended_on_purpose:
             self._pulse.call_later(
-                MONITOR_GRACE_S + NODE_REMOVAL_DELAY_S, lambda: self._api.remove(api_resources.NODES, instance.name)
+                MONITOR_GRACE_S + NODE_REMOVAL_DELAY_S, lambda: self._api.remove(api_objects.NODES, instance.name)
             )
 
     def _mark_unknown(self, instance: cloud.Instance) -> None:
-        node = self._api.find(api_resources.NODES, instance.name)
+        node = self._api.find(api_objects.NODES, instance.name)
         if node is None or instance.state == cloud.UP:
             return
         unknown: Json = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
         conditions = api_objects.with_conditions(node, [unknown], self._api.now())
-        self._api.update(api_resources.NODES, api_objects.with_part(node, "status", conditions=conditions))
+        self._api.update(api_objects.NODES, api_objects.with_part(node, "status", conditions=conditions))
 
     # ── Nodes and pods ───────────────────────────────────────────────────────────────────────────────────────────
 
     def on_change(self, change: Change) -> None:
-        if change.kind == api_resources.NODES:
+        if change.kind == api_objects.NODES:
             self._due[change.key] = None
             return
         node = api_objects.node_of(change.obj)
@@ -275,16 +275,16 @@ class NodeLifecycleController:
             self._pods.remove(node, change.key)
         elif node and (change.before is None or not api_objects.node_of(change.before)):
             self._pods.add(node, change.key)
-            if self._api.find(api_resources.NODES, node) is None:
+            if self._api.find(api_objects.NODES, node) is None:
                 self._due[node] = None
 
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for name in due:
-            node = self._api.find(api_resources.NODES, name)
+            node = self._api.find(api_objects.NODES, name)
             if node is None:
                 for key in self._pods.pods_on(name):
-                    self._api.remove(api_resources.PODS, key)
+                    self._api.remove(api_objects.PODS, key)
             else:
                 self._taint(node)
         return bool(due)
@@ -300,14 +300,14 @@ class NodeLifecycleController:
         if ours == wanted:
             return
         others = [taint for taint in before if taint not in ours]
-        self._api.update(api_resources.NODES, api_objects.with_part(node, "spec", taints=[*others, *wanted]))
+        self._api.update(api_objects.NODES, api_objects.with_part(node, "spec", taints=[*others, *wanted]))
         if key:
             self._evict_intolerant(node["metadata"]["name"], {"key": key, "effect": "NoExecute"})
 
     def _evict_intolerant(self, name: str, taint: Json) -> None:
         """Evict each pod after its toleration seconds."""
         for key in self._pods.pods_on(name):
-            pod = self._api.find(api_resources.PODS, key)
+            pod = self._api.find(api_objects.PODS, key)
             if pod is None:
                 continue
             matching = [item for item in node_filters.tolerations_of(pod) if node_filters.is_tolerated(taint, [item])]
@@ -318,7 +318,7 @@ class NodeLifecycleController:
             self._pulse.call_later(min(waits, default=0), functools.partial(self._evict, key, uid, name, taint))
 
     def _evict(self, key: str, uid: str, name: str, taint: Json) -> None:
-        pod, node = self._api.find(api_resources.PODS, key), self._api.find(api_resources.NODES, name)
+        pod, node = self._api.find(api_objects.PODS, key), self._api.find(api_objects.NODES, name)
         if pod is None or node is None or pod["metadata"]["uid"] != uid or api_objects.is_finished(pod):
             return
         if any(

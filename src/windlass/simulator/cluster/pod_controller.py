@@ -6,9 +6,9 @@ An object is due when it changes or one of its pods does, and is reconciled once
 
 from typing import Any
 
-from windlass.simulator.cluster import api_objects, api_resources
+from windlass.simulator.cluster import api_objects
 from windlass.simulator.cluster.api_client import ApiClient, Change
-from windlass.simulator.cluster.api_resources import GroupResource
+from windlass.simulator.cluster.api_objects import GroupResource
 from windlass.simulator.cluster.event_loop import EventLoop
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ class OwnedPods(OwnedObjects):
     """Pods by the uid of their controller, with the active and the ready ones."""
 
     def __init__(self, owner_kind: str) -> None:
-        super().__init__(owner_kind, api_resources.PODS)
+        super().__init__(owner_kind, api_objects.PODS)
         self._active: dict[str, dict[str, Json]] = {}
         self._ready: dict[str, int] = {}
 
@@ -117,14 +117,14 @@ class PodFactory:
             "annotations": said.get("annotations") or {},
             "ownerReferences": [api_objects.owned_by(owner)],
         }
-        return self._api.admit(api_resources.PODS, {"metadata": metadata, "spec": template["spec"]})
+        return self._api.admit(api_objects.PODS, {"metadata": metadata, "spec": template["spec"]})
 
 
 class PodController:
     """Base of a controller of one kind. `reconcile` handles an object that is due."""
 
     def __init__(self, pulse: EventLoop, kind: GroupResource, pods: OwnedObjects) -> None:
-        self.watched_kinds = (kind, api_resources.PODS)
+        self.watched_kinds = (kind, api_objects.PODS)
         self._pulse, self._api = pulse, pulse.api
         self._stamps = PodFactory(pulse.api)
         self._kind, self._owned = kind, pods

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.simulator.cluster import api_resources
+from windlass.simulator.cluster import api_objects
 from windlass.simulator.cluster.api_client import ApiClient
 from windlass.simulator.fast_scheduler.node_plugins import NodeScores, StaticFilters
 from windlass.simulator.fast_scheduler.node_table import PODS, Ints, Mask, NodeTable
@@ -256,7 +256,7 @@ def preemption_candidates(placer: Placer, shape: PodShape) -> Mask:
 def make_cluster_view(api: ApiClient, placer: Placer, slots: list[int], pod: Json) -> ClusterView:
     """A view of these nodes and their pods, for the reference scheduler."""
     made = ClusterView()
-    seats, pods = placer.node_table, api.list_objects(api_resources.PODS)
+    seats, pods = placer.node_table, api.list_objects(api_objects.PODS)
     for slot in slots:
         has = {name: int(seats.allocatable[slot, column]) for name, column in seats.columns.items()}
         seated = {
@@ -265,7 +265,7 @@ def make_cluster_view(api: ApiClient, placer: Placer, slots: list[int], pod: Jso
             if key in pods
         }
         made.nodes[seats.names[slot]] = NodeView(seats.nodes[slot], has, seated)
-    for budget in api.list_objects(api_resources.BUDGETS).values():
+    for budget in api.list_objects(api_objects.BUDGETS).values():
         made.put(budget)
     own = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     for key in placer.nominations:

@@ -14,7 +14,6 @@ from windlass.simulator.reference_scheduler import (
     cluster_view,
     inter_pod_affinity,
     node_filters,
-    node_resources_fit,
     node_scores,
     pod_topology_spread,
     resource_requests,
@@ -54,7 +53,7 @@ class PodShape:
     """(2,) int: CPU and memory for scores while pending, with a default for containers that request none."""
     nonzero_assigned: npt.NDArray[np.int64]
     """(2,) int: the same once assigned."""
-    ports: list[node_resources_fit.HostPort]
+    ports: list[node_filters.HostPort]
     names_nodes: bool
     """Can the verdict differ between nodes that differ by name only?"""
     pre_filter_error: str
@@ -156,7 +155,7 @@ def _make_shape(pod: Json, selector: Json | None) -> PodShape:
         bool(node_filters.preferred_affinity(pod)),
         _cpu_and_memory(resource_requests.nonzero_pending_requests(pod)),
         _cpu_and_memory(resource_requests.nonzero_assigned_requests(pod, amounts)),
-        node_resources_fit.host_ports(pod),
+        node_filters.host_ports(pod),
         b"metadata.name" in text or b"kubernetes.io/hostname" in text,
         pod_topology_spread.hard_constraints_error(pod),
         node_scores.find_pre_score_error(pod),

@@ -4,7 +4,7 @@ import heapq
 import random
 from typing import Any
 
-from windlass.simulator.cluster import api_objects, api_resources
+from windlass.simulator.cluster import api_objects
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.fast_scheduler import placement, pod_shapes
@@ -23,7 +23,7 @@ _PREEMPTED_CONDITION: Json = {
     "reason": "PreemptionByScheduler",
     "message": "default-scheduler: preempting to accommodate a higher priority pod",
 }
-_SELECTING_OWNERS = {"ReplicaSet": api_resources.REPLICA_SETS, "StatefulSet": api_resources.STATEFUL_SETS}
+_SELECTING_OWNERS = {"ReplicaSet": api_objects.REPLICA_SETS, "StatefulSet": api_objects.STATEFUL_SETS}
 QueueKey = tuple[int, str]
 """A shape's number, and the node that the pod is pinned to, or none."""
 
@@ -31,7 +31,7 @@ QueueKey = tuple[int, str]
 class FastScheduler:
     """kube-scheduler's loop. Pods of one shape share a queue: if the first does not fit, the others do not."""
 
-    watched_kinds = (api_resources.PODS, api_resources.NODES)
+    watched_kinds = (api_objects.PODS, api_objects.NODES)
 
     def __init__(self, pulse: EventLoop, chance: random.Random) -> None:
         self._api = pulse.api
@@ -52,7 +52,7 @@ class FastScheduler:
     # ── Changes─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_change(self, change: Change) -> None:
-        if change.kind == api_resources.NODES:
+        if change.kind == api_objects.NODES:
             self._react_to_node(change)
             return
         pod = change.now
@@ -160,7 +160,7 @@ class FastScheduler:
 
     def _try(self, key: str, group: QueueKey) -> bool:
         """Try to place a pod; True if the next in its queue should be tried."""
-        pod = self._api.find(api_resources.PODS, key)
+        pod = self._api.find(api_objects.PODS, key)
         if pod is None:
             return True
         shaped_pod = self._shaped_pods[key]
@@ -183,7 +183,7 @@ class FastScheduler:
         conditions = api_objects.with_conditions(pod, [scheduled], now)
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self._api.update(
-            api_resources.PODS, api_objects.with_part(bound, "status", conditions=conditions, nominatedNodeName=None)
+            api_objects.PODS, api_objects.with_part(bound, "status", conditions=conditions, nominatedNodeName=None)
         )
 
     # ── Failure─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,13 +206,13 @@ class FastScheduler:
         unmarked = [other for other in self._waiting[group] if other in self._unmarked]
         why = self._placing.explain(pod, shape) if unmarked else ""
         for other in unmarked:
-            self._mark(other, self._api.list_objects(api_resources.PODS)[other], why)
+            self._mark(other, self._api.list_objects(api_objects.PODS)[other], why)
         return False
 
     def _fail_with_error(self, group: QueueKey, error: str) -> bool:
         """Record that the scheduler cannot tell, for all pods of a queue; returns False: none of them is tried."""
         for key in [other for other in self._waiting[group] if other in self._unmarked]:
-            pod = self._api.list_objects(api_resources.PODS)[key]
+            pod = self._api.list_objects(api_objects.PODS)[key]
             self._mark(key, pod, error, scheduling_cycle.SCHEDULER_ERROR)
         return False
 
@@ -223,7 +223,7 @@ class FastScheduler:
         self._unmarked.pop(key, None)
         condition: Json = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
         conditions = api_objects.with_conditions(pod, [{**condition, "lastProbeTime": None}], self._api.now())
-        self._api.update(api_resources.PODS, api_objects.with_part(pod, "status", conditions=conditions, **status))
+        self._api.update(api_objects.PODS, api_objects.with_part(pod, "status", conditions=conditions, **status))
 
     def _preempt(self, key: str, pod: Json, shape: PodShape, outcome: scheduling_cycle.SchedulingFailure) -> None:
         assert outcome.nominated_node

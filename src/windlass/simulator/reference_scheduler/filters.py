@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from windlass.simulator.reference_scheduler import (
     inter_pod_affinity,
     node_filters,
-    node_resources_fit,
     pod_topology_spread,
     volume_binding,
     volume_filters,
@@ -19,8 +18,8 @@ FILTERS: tuple[Callable[[Json, ClusterView], FilterPlugin | Rejection | None], .
     node_filters.pre_filter_node_name,
     node_filters.pre_filter_taints,
     node_filters.pre_filter_node_affinity,
-    node_resources_fit.pre_filter_node_ports,
-    node_resources_fit.pre_filter_resources_fit,
+    node_filters.pre_filter_node_ports,
+    node_filters.pre_filter_resources_fit,
     volume_filters.pre_filter_volume_restrictions,
     volume_filters.pre_filter_volume_limits,
     volume_binding.pre_filter,

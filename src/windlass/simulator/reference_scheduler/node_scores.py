@@ -9,7 +9,6 @@ from windlass.simulator.reference_scheduler import (
     inter_pod_affinity,
     label_selectors,
     node_filters,
-    node_resources_fit,
     pod_topology_spread,
     resource_requests,
     scoring,
@@ -47,8 +46,8 @@ def _gather_inputs(cluster: ClusterView, pod: Json, nodes: Sequence[NodeView]) -
     constraints, ignored = _count_spread(cluster, pod, nodes)
     return scoring.ScoreInputs(
         allocatable=_table([node.allocatable for node in nodes]),
-        requested=_table([node_resources_fit.requested_on(node) for node in nodes]),
-        nonzero_requested=_table([node_resources_fit.nonzero_requested_on(node) for node in nodes]),
+        requested=_table([node_filters.requested_on(node) for node in nodes]),
+        nonzero_requested=_table([node_filters.nonzero_requested_on(node) for node in nodes]),
         pod_requests=_table([resource_requests.pending_pod_requests(pod)])[0],
         nonzero_pod_requests=_table([resource_requests.nonzero_pending_requests(pod)])[0],
         soft_taints=_column(

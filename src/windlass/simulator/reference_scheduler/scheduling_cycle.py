@@ -1,5 +1,14 @@
-"""Scheduling cycle: filter the nodes, choose one, or return the failure and the preemption victims."""
+"""Scheduling cycle: filter the nodes, choose one, or return the failure and the preemption victims.
 
+DefaultPreemption: victims on a node whose removal lets a more important pod fit.
+
+On every node that rejects the pod because of other pods: remove all pods of lower priority, check that the pod fits,
+then reprieve as many as possible, those whose eviction would violate a PodDisruptionBudget first, then those of higher
+priority. The node with the least cost is nominated. Upstream tries a random tenth of the nodes (at least 100); here all
+are tried, and the last tie is decided by name.
+"""
+
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -7,8 +16,8 @@ from windlass.simulator.reference_scheduler import (
     cluster_view,
     filters,
     framework,
+    label_selectors,
     node_scores,
-    preemption,
     volume_binding,
 )
 from windlass.simulator.reference_scheduler.cluster_view import (
@@ -16,11 +25,197 @@ from windlass.simulator.reference_scheduler.cluster_view import (
     Json,
     NodeView,
     annotations_of,
+    is_same_pod,
     is_terminating,
+    key_of,
+    labels_of,
     nominated_node_of,
     priority_of,
+    read_time,
 )
+from windlass.simulator.reference_scheduler.filters import FilterChain
 from windlass.simulator.reference_scheduler.framework import Rejection, StatusCode
+
+LOWEST_PRIORITY = -(2**31)
+PLUGIN = "DefaultPreemption"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node and its victims."""
+
+    node_name: str
+    victims: tuple[Json, ...]
+    """Most important first; never empty."""
+    broken_budgets: int
+    """Number of victims whose eviction violates a PodDisruptionBudget."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionFailure:
+    """Preemption cannot help; the reason, and whether an earlier nomination is cleared."""
+
+    reason: str
+    clears_nomination: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionEvaluator:
+    """Preemption for one pod: its filters, their result by node, and nominated pods."""
+
+    cluster: ClusterView
+    cycle: FilterChain
+    refusals: Mapping[str, Rejection]
+    nominations: Mapping[str, Sequence[Json]]
+
+    @property
+    def pod(self) -> Json:
+        return self.cycle.pod
+
+    def find_candidate(self) -> Candidate | PreemptionFailure:
+        reason = self._ineligible_reason()
+        if reason:
+            return PreemptionFailure(reason, clears_nomination=False)
+        candidates = []
+        failures = {}
+        for name, refusal in sorted(self.refusals.items()):
+            if refusal.code is StatusCode.UNSCHEDULABLE:
+                outcome = self._select_victims(self.cluster.nodes[name])
+                if isinstance(outcome, Candidate):
+                    candidates.append(outcome)
+                else:
+                    failures[name] = outcome
+        if candidates:
+            return min(candidates, key=_candidate_cost)
+        others = "Preemption is not helpful for scheduling"
+        return PreemptionFailure(
+            framework.format_fit_error(len(self.cluster.nodes), failures, others), clears_nomination=True
+        )
+
+    def _ineligible_reason(self) -> str | None:
+        """Why the pod may not preempt: its preemptionPolicy, or victims that are still terminating."""
+        if self.pod["spec"].get("preemptionPolicy") == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        name = nominated_node_of(self.pod)
+        refusal = self.refusals.get(name)
+        if refusal is None or refusal.code is StatusCode.UNRESOLVABLE:
+            return None
+        on_node = self.cluster.nodes[name].pods.values()
+        if any(self._can_preempt(seated.pod) and _is_being_preempted(seated.pod) for seated in on_node):
+            return "not eligible due to a terminating pod on the nominated node."
+        return None
+
+    def _can_preempt(self, other: Json) -> bool:
+        return priority_of(other) < priority_of(self.pod)
+
+    def _select_victims(self, original: NodeView) -> Candidate | Rejection:
+        cycle, node = self.cycle.copy(), original.copy()
+        potential = sort_by_importance(
+            [assigned_pod.pod for assigned_pod in node.pods.values() if self._can_preempt(assigned_pod.pod)]
+        )
+        if not potential:
+            return Rejection(PLUGIN, StatusCode.UNRESOLVABLE, ("No preemption victims found for incoming pod",))
+        for pod in potential:
+            cycle.remove_pod(pod, node)
+        refusal = filter_with_nominated_pods(cycle, node, self.nominations)
+        if refusal is not None:
+            return refusal
+        violating, harmless = _split_by_budgets(potential, list(self.cluster.all_of("PodDisruptionBudget").values()))
+        broken = [pod for pod in violating if not self._reprieve(pod, cycle, node)]
+        others = [pod for pod in harmless if not self._reprieve(pod, cycle, node)]
+        return Candidate(node.name, tuple(sort_by_importance([*broken, *others])), len(broken))
+
+    def _reprieve(self, pod: Json, cycle: FilterChain, node: NodeView) -> bool:
+        """Reprieve a pod: put it back if the preemptor still fits."""
+        cycle.add_pod(pod, node)
+        if filter_with_nominated_pods(cycle, node, self.nominations) is None:
+            return True
+        cycle.remove_pod(pod, node)
+        return False
+
+
+def filter_with_nominated_pods(
+    cycle: FilterChain, node: NodeView, nominations: Mapping[str, Sequence[Json]]
+) -> Rejection | None:
+    """Filter a node twice: with its nominated pods, and without.
+
+    Pods at least as important that wait for their victims to go count as if they were there. They might still end up
+    elsewhere, and then the pod must fit without them too.
+    """
+    pod = cycle.pod
+    promised = [
+        other
+        for other in nominations.get(node.name, ())
+        if priority_of(other) >= priority_of(pod) and not is_same_pod(other, pod)
+    ]
+    if promised:
+        imagined, imagined_node = cycle.copy(), node.copy()
+        for other in promised:
+            imagined.add_pod(other, imagined_node)
+        refusal = imagined.filter(imagined_node)
+        if refusal is not None:
+            return refusal
+    return cycle.filter(node)
+
+
+def sort_by_importance(pods: Sequence[Json]) -> list[Json]:
+    """Higher priority first, then the longer running; pods that have not started come last."""
+    return sorted(pods, key=lambda pod: (-priority_of(pod), start_time_of(pod), key_of(pod)))
+
+
+def start_time_of(pod: Json) -> datetime.datetime:
+    return read_time((pod.get("status") or {}).get("startTime"))
+
+
+def _split_by_budgets(pods: Sequence[Json], budgets: Sequence[Json]) -> tuple[list[Json], list[Json]]:
+    """Pods whose eviction would violate a budget, and the rest. Each eviction is charged to its budgets."""
+    left = {key_of(budget): int((budget.get("status") or {}).get("disruptionsAllowed") or 0) for budget in budgets}
+    violating: list[Json] = []
+    harmless: list[Json] = []
+    for pod in pods:
+        mine = [key_of(budget) for budget in budgets if _protects(budget, pod)]
+        for key in mine:
+            left[key] -= 1
+        (violating if any(left[key] < 0 for key in mine) else harmless).append(pod)
+    return violating, harmless
+
+
+def _protects(budget: Json, pod: Json) -> bool:
+    """An empty selector selects no pod here; a pod in disruptedPods is already charged."""
+    if budget["metadata"]["namespace"] != pod["metadata"]["namespace"] or not labels_of(pod):
+        return False
+    if pod["metadata"]["name"] in ((budget.get("status") or {}).get("disruptedPods") or {}):
+        return False
+    selector = budget["spec"].get("selector")
+    if label_selectors.selector_error(selector):
+        return False
+    return not label_selectors.is_empty_selector(selector) and label_selectors.matches_selector(
+        selector, labels_of(pod)
+    )
+
+
+def _candidate_cost(candidate: Candidate) -> tuple[int, int, int, int, float, str]:
+    """Smallest is best: budget violations, highest priority, sum of priorities, number of victims, latest start."""
+    priorities = [priority_of(pod) for pod in candidate.victims]
+    # Shifted, so that every further victim costs something even where priorities are negative.
+    total = sum(priority - LOWEST_PRIORITY for priority in priorities)
+    earliest = min(start_time_of(pod) for pod in candidate.victims if priority_of(pod) == max(priorities))
+    return (
+        candidate.broken_budgets,
+        max(priorities),
+        total,
+        len(priorities),
+        -earliest.timestamp(),
+        candidate.node_name,
+    )
+
+
+def _is_being_preempted(pod: Json) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    target: Json = next((item for item in conditions if item["type"] == "DisruptionTarget"), {})
+    by_scheduler = target.get("status") == "True" and target.get("reason") == "PreemptionByScheduler"
+    return is_terminating(pod) and by_scheduler
+
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
@@ -77,7 +272,7 @@ def schedule(cluster: ClusterView, pod: Json) -> Placement | SchedulingFailure:
         return SchedulingFailure(pod, SCHEDULER_ERROR, fault, refusals, nominated_node="")
     if feasible:
         return _select_node(cluster, prepared, feasible)
-    return _preempt(preemption.PreemptionEvaluator(cluster, prepared, refusals, nominations))
+    return _preempt(PreemptionEvaluator(cluster, prepared, refusals, nominations))
 
 
 def _find_feasible(
@@ -90,7 +285,7 @@ def _find_feasible(
     feasible: list[NodeView] = []
     refusals: dict[str, Rejection] = {}
     for node in _in_search_order(cluster, cycle):
-        refusal = preemption.filter_with_nominated_pods(cycle, node, nominations)
+        refusal = filter_with_nominated_pods(cycle, node, nominations)
         if refusal is not None:
             refusals[node.name] = refusal
         elif node.name == nominated_node_of(cycle.pod):
@@ -119,11 +314,11 @@ def _select_node(cluster: ClusterView, cycle: filters.FilterChain, feasible: lis
     return Placement(cycle.pod, node.name)
 
 
-def _preempt(attempt: preemption.PreemptionEvaluator) -> SchedulingFailure:
+def _preempt(attempt: PreemptionEvaluator) -> SchedulingFailure:
     pod, cluster = attempt.pod, attempt.cluster
     text = framework.format_fit_error(len(cluster.nodes), attempt.refusals, _outside_affinity_reason(attempt))
     outcome = attempt.find_candidate()
-    if isinstance(outcome, preemption.PreemptionFailure):
+    if isinstance(outcome, PreemptionFailure):
         nominated = "" if outcome.clears_nomination else None
         return SchedulingFailure(
             pod,
@@ -138,7 +333,7 @@ def _preempt(attempt: preemption.PreemptionEvaluator) -> SchedulingFailure:
     return SchedulingFailure(pod, UNSCHEDULABLE, text, attempt.refusals, outcome.node_name, victims, denominated)
 
 
-def _outside_affinity_reason(attempt: preemption.PreemptionEvaluator) -> str:
+def _outside_affinity_reason(attempt: PreemptionEvaluator) -> str:
     """The reason for nodes outside the set that the pod's affinity names.
 
     Upstream means to list the plugins that narrowed the search, but the one that refused the nominated node slips in.

@@ -1,13 +1,260 @@
-"""Charts: one HTML figure per plot, lines as SVG that stretches and all text as HTML beside it."""
+"""Parts of a report page: the document, charts, and the timeline of a run.
 
+A page is one HTML file without external resources. A chart is an HTML figure, lines as SVG that stretches and all text
+as HTML beside it. Paths are steps; x counts samples, y is drawn on 1,000 units, downwards as in SVG. The timeline has
+scenario steps and autoscaler decisions with their reasons, on the plots' time axis.
+"""
+
+import base64
+import hashlib
 import html
-from collections.abc import Sequence
+import importlib.resources
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from windlass import formatting
+from windlass.observability.decision_log import EntryKind
 from windlass.simulator.autoscaler_run import ScenarioRun
 from windlass.simulator.metrics import MetricSeries
-from windlass.simulator.report import markup, timeline
+from windlass.simulator.scenario import model
+
+_LATE_SHARE = 0.6
+"""Share of the time from which labels are drawn to the left of their mark, so that they fit on a phone."""
+
+_MAX_LINES = 5
+"""Most lines of labels."""
+
+_LETTER_SHARE = 0.02
+"""Share of the time that one letter covers on a phone, where the axis is shortest."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepLabel:
+    """A mark with a label: after it, or before it where there is no room."""
+
+    words: str
+    share: float
+    """Share of the time that has passed."""
+
+    @property
+    def is_late(self) -> bool:
+        return self.share > _LATE_SHARE
+
+    @property
+    def covers(self) -> tuple[float, float]:
+        width = _LETTER_SHARE * (len(self.words) + 1)
+        return (self.share - width, self.share) if self.is_late else (self.share, self.share + width)
+
+
+def place_labels(marks: Iterable[StepLabel]) -> Iterator[tuple[StepLabel, int]]:
+    """Each mark with the first line on which its label covers no other, or else with the line that is free first."""
+    ends = [-1.0] * _MAX_LINES
+    for mark in sorted(marks, key=lambda mark: mark.covers):
+        begin, end = mark.covers
+        line = next((i for i, before in enumerate(ends) if before <= begin), ends.index(min(ends)))
+        ends[line] = end
+        yield mark, line
+
+
+LANE_TITLES: dict[EntryKind, str] = {"up": "scale up", "down": "scale down", "trouble": "trouble", "wait": "waiting"}
+"""Lanes from top to bottom, and their names."""
+
+_MAX_LABELS = 40
+"""Most steps with labels; more of them would be unreadable."""
+
+
+def draw_bands(run: ScenarioRun, samples: int) -> str:
+    """Bands behind a plot for scenario steps with a duration."""
+    drawn = []
+    for step in run.scenario.timeline:
+        lasts_s = float(getattr(step, "lasts", 0.0))
+        if lasts_s:
+            begin, width = (samples * float(item) / run.lasts_s for item in (step.at, lasts_s))
+            drawn.append(f'<rect class="band" x="{begin:.2f}" width="{width:.2f}" height="{HEIGHT}"/>')
+    return "".join(drawn)
+
+
+def draw_timeline(run: ScenarioRun, number: int) -> str:
+    """Lanes of marks. The table row with the number of a mark describes it."""
+    lanes = "".join(_lane(run, kind, name) for kind, name in LANE_TITLES.items() if _has_decisions(run, kind))
+    told = formatting.format_count(len(run.decisions), "decision", thousands=",")
+    return (
+        f'<figure class="timeline" data-run="{number}"><figcaption><h3>Decisions</h3>'
+        f'<p class="hint">{told}. Hover, or use the arrow keys, for the reason.</p></figcaption>'
+        f'<div class="lanes" tabindex="0" role="listbox" aria-label="{told} on the timeline">{_story_lane(run)}{lanes}'
+        '<i class="cursor"></i><div class="tip" role="status" hidden></div></div></figure>'
+    )
+
+
+def _has_decisions(run: ScenarioRun, kind: EntryKind) -> bool:
+    return any(log_entry.kind == kind for log_entry in run.decisions)
+
+
+def _lane(run: ScenarioRun, kind: EntryKind, name: str) -> str:
+    marks = "".join(
+        f'<i data-d="{i}" style="left:{log_entry.at_s / run.lasts_s:.2%}"></i>'
+        for i, log_entry in enumerate(run.decisions)
+        if log_entry.kind == kind
+    )
+    return f'<div class="lane {kind}"><span>{name}</span><div>{_step_bands(run)}{marks}</div></div>'
+
+
+def _step_bands(run: ScenarioRun) -> str:
+    """Bands behind the lanes, as behind the plots."""
+    return "".join(
+        f'<u style="left:{float(step.at) / run.lasts_s:.2%};width:{float(step.lasts) / run.lasts_s:.2%}"></u>'
+        for step in run.scenario.timeline
+        if isinstance(step, model.Outage | model.StockOut | model.Unready | model.Trouble)
+    )
+
+
+def _story_lane(run: ScenarioRun) -> str:
+    steps = sorted(run.scenario.timeline, key=lambda step: float(step.at))[:_MAX_LABELS]
+    if not steps:
+        return ""
+    placed = list(place_labels(StepLabel(describe_step(step), float(step.at) / run.lasts_s) for step in steps))
+    drawn = "".join(_draw_label(mark, line) for mark, line in placed)
+    lines = 1 + max(line for _, line in placed)
+    return (
+        f'<div class="lane story" style="--lines:{lines}"><span>story</span><div>{_step_bands(run)}{drawn}</div></div>'
+    )
+
+
+def _draw_label(mark: StepLabel, line: int) -> str:
+    kind, where = ("late", f"right:{1 - mark.share:.2%}") if mark.is_late else ("early", f"left:{mark.share:.2%}")
+    return f'<b class="{kind}" style="{where};top:{1.15 * line:g}em">{html.escape(mark.words)}</b>'
+
+
+def describe_step(step: model.AnyStep) -> str:
+    """A short description of a scenario step."""
+    match step:
+        case model.Scale(workload=workload, to=to):
+            return f"{workload} to {to}"
+        case model.Jobs(workload=workload, count=count, times=times):
+            return f"{count} {workload} jobs" + (f" ×{times}" if times > 1 else "")
+        case model.Outage(zone=zone):
+            return f"zone {zone} is lost"
+        case model.Trouble():
+            return "API trouble"
+        case model.StockOut(group=group):
+            return f"no {group} in stock"
+        case model.Vanish(group=group, count=count) | model.Unready(group=group, count=count):
+            word = "vanish" if isinstance(step, model.Vanish) else "turn unready"
+            return f"{count} {group} {word}"
+        case model.Rollout(workload=workload):
+            return f"{workload} rollout"
+        case model.Remove(workload=workload):
+            return f"{workload} is removed"
+        case model.Upgrade(group=group):
+            return f"{group} upgrade"
+        case model.Resize(group=group, to=to):
+            return f"{group} set to {to}"
+
+
+def decision_rows(run: ScenarioRun, number: int) -> Iterator[str]:
+    """All decisions as table rows."""
+    for i, log_entry in enumerate(run.decisions):
+        when = formatting.format_scenario_time(log_entry.at_s, run.lasts_s)
+        seconds = f"{log_entry.at_s % 60:04.1f}"
+        yield (
+            f'<tr class="{log_entry.kind}" id="d{number}-{i}" data-at="{log_entry.at_s:g}"><td>{when}:{seconds}</td>'
+            f"<td>{html.escape(log_entry.said)}</td><td>{html.escape(log_entry.why)}</td></tr>"
+        )
+
+
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" \
+content="default-src 'none'; style-src 'unsafe-inline'; script-src '{allowed}'">
+<title>{title} · windlass</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+"""
+
+_TAIL = """</main>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def render_document(body: str, title: str, style: str = "", script: str = "") -> str:
+    """The HTML document; `style` extends the shared style. The content security policy allows this script only."""
+    script = f"\n{script}"
+    allowed = f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+    head = _HEAD.format(title=html.escape(title), style=read_resource("page.css") + style, allowed=allowed)
+    return f"{head}\n{body}\n{_TAIL.format(script=script)}"
+
+
+def embed_json(data: Any) -> str:
+    """Data for the script. Without `<`, its text cannot begin or end an element."""
+    text = msgspec.json.encode(data).decode().replace("<", "\\u003c")
+    return f'<script type="application/json" class="data">{text}</script>'
+
+
+def read_resource(name: str) -> str:
+    """A resource file of this package."""
+    return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+HEIGHT = 1000
+
+
+def scale_y(value: float, most: float) -> int:
+    """The y coordinate of a value."""
+    return HEIGHT - round(HEIGHT * min(max(value / most, 0.0), 1.0)) if most else HEIGHT
+
+
+def line_path(values: Sequence[float], most: float) -> str:
+    """A value holds until the next sample."""
+    return _steps([scale_y(value, most) for value in values], first="M")
+
+
+def area_path(lower: Sequence[float], upper: Sequence[float], most: float) -> str:
+    """The area between two lines."""
+    forth = _steps([scale_y(value, most) for value in upper], first="M")
+    heights = [scale_y(value, most) for value in lower]
+    width, parts = len(heights) - 1, list[str]()
+    at, x = heights[-1], width
+    parts.append(f"V{at}")
+    for i in range(width - 1, -1, -1):
+        if heights[i] != at:
+            x, at = i + 1, heights[i]
+            parts.append(f"H{x}V{at}")
+    return f"{forth}{''.join(parts)}H0Z"
+
+
+def _steps(heights: Sequence[int], first: str) -> str:
+    parts, at = [f"{first}0 {heights[0]}"], heights[0]
+    for i, height in enumerate(heights):
+        if height != at:
+            parts.append(f"H{i}V{height}")
+            at = height
+    return f"{''.join(parts)}H{max(len(heights) - 1, 1)}"
+
+
+_AXIS_ENDS = (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10)
+"""Ends of an axis, times a power of ten; their quarters are round numbers."""
+
+
+def round_axis_end(value: float, least: float = 1.0) -> float:
+    """A round end of an axis that includes this value."""
+    value = max(value, least)
+    power = 1.0
+    while power * 10 <= value:
+        power *= 10
+    return next(round(power * step, 6) for step in _AXIS_ENDS if power * step >= value * (1 - 1e-9))
+
 
 _COLOURS = 10
 _GROUPS = 9
@@ -87,23 +334,19 @@ def _by_group(series: MetricSeries) -> list[Curve]:
 
 def draw_chart(chart: Chart, run: ScenarioRun, number: str) -> str:
     """The figure. `number` identifies its data for the script."""
-    most = (
-        1.0
-        if chart.unit == "share"
-        else markup.round_axis_end(_maximum(chart), _TICKS if chart.unit == "count" else 1.0)
-    )
+    most = 1.0 if chart.unit == "share" else round_axis_end(_maximum(chart), _TICKS if chart.unit == "count" else 1.0)
     samples = max(len(chart.curves[0].values) - 1, 1)
     shapes = "".join(
         _draw_stacked(chart, most) if chart.is_stacked else (_draw_curve(curve, most) for curve in chart.curves)
     )
-    grid = "".join(f"M0 {markup.HEIGHT * i // _TICKS}H{samples}" for i in range(_TICKS))
+    grid = "".join(f"M0 {HEIGHT * i // _TICKS}H{samples}" for i in range(_TICKS))
     return (
         f'<figure class="chart" data-chart="{number}"><figcaption><h3>{html.escape(chart.title)}</h3>'
         f'<div class="keys">{"".join(_key(one) for one in chart.curves)}</div></figcaption>'
         f'<div class="plot" tabindex="0" role="img" aria-label="{html.escape(_describe(chart))}">'
         f"{_y_axis(chart.unit, most)}"
-        f'<svg viewBox="0 0 {samples} {markup.HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
-        f'{timeline.draw_bands(run, samples)}<path class="grid" d="{grid}"/>{shapes}</svg>'
+        f'<svg viewBox="0 0 {samples} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
+        f'{draw_bands(run, samples)}<path class="grid" d="{grid}"/>{shapes}</svg>'
         f'<i class="cursor"></i></div>{x_axis(run.lasts_s)}</figure>'
     )
 
@@ -123,14 +366,14 @@ def _draw_stacked(chart: Chart, most: float) -> list[str]:
             drawn.append(_draw_curve(curve, most))
             continue
         above = [low + value for low, value in zip(below, curve.values, strict=True)]
-        drawn.append(f'<path class="area c{curve.colour}" d="{markup.area_path(below, above, most)}"/>')
+        drawn.append(f'<path class="area c{curve.colour}" d="{area_path(below, above, most)}"/>')
         below = above
     return drawn
 
 
 def _draw_curve(curve: Curve, most: float) -> str:
     kind = "line bound" if curve.is_bound else f"line c{curve.colour % _COLOURS}"
-    return f'<path class="{kind}" d="{markup.line_path(curve.values, most)}"/>'
+    return f'<path class="{kind}" d="{line_path(curve.values, most)}"/>'
 
 
 def _key(curve: Curve) -> str:

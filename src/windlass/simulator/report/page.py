@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from windlass import formatting
 from windlass.simulator.autoscaler_run import ScenarioRun
-from windlass.simulator.report import charts, markup, summary, timeline
+from windlass.simulator.report import charts, summary
 from windlass.simulator.report.charts import Chart
 
 
@@ -16,7 +16,7 @@ def render_report(runs: Sequence[ScenarioRun]) -> str:
     if len(runs) > 1:
         parts.append(_compare(runs))
     parts += (_section(run, number, is_alone=len(runs) == 1) for number, run in enumerate(runs))
-    return markup.render_document("\n".join(parts), scenario.name, script=markup.read_resource("page.js"))
+    return charts.render_document("\n".join(parts), scenario.name, script=charts.read_resource("page.js"))
 
 
 def _header(run: ScenarioRun) -> str:
@@ -33,7 +33,7 @@ def _header(run: ScenarioRun) -> str:
 def _section(run: ScenarioRun, number: int, *, is_alone: bool) -> str:
     drawn = charts.run_charts(run)
     body = (
-        f"{_cards(run)}{_outcomes(run)}{timeline.draw_timeline(run, number)}"
+        f"{_cards(run)}{_outcomes(run)}{charts.draw_timeline(run, number)}"
         f"{''.join(charts.draw_chart(chart, run, f'{number}-{i}') for i, chart in enumerate(drawn))}"
         f"{_all_figures(run)}{_all_decisions(run, number)}{_data(drawn, run, str(number))}"
     )
@@ -96,7 +96,7 @@ def _all_decisions(run: ScenarioRun, number: int) -> str:
     if not run.decisions:
         return ""
     head = "<thead><tr><th scope='col'>time</th><th scope='col'>decision</th><th scope='col'>why</th></tr></thead>"
-    table = f'<table class="decisions">{head}<tbody>{"".join(timeline.decision_rows(run, number))}</tbody></table>'
+    table = f'<table class="decisions">{head}<tbody>{"".join(charts.decision_rows(run, number))}</tbody></table>'
     return f"<details><summary>All decisions</summary>{table}</details>"
 
 
@@ -137,4 +137,4 @@ def _data(drawn: Sequence[Chart], run: ScenarioRun, number: str) -> str:
             for i, chart in enumerate(drawn)
         },
     }
-    return markup.embed_json(items)
+    return charts.embed_json(items)

@@ -10,7 +10,7 @@ from typing import Any
 
 from windlass import clock
 from windlass.kube import errors, transport
-from windlass.simulator.cluster import api_objects, api_resources, node_groups
+from windlass.simulator.cluster import api_objects, node_groups
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 from windlass.simulator.scenario import manifests, model
 
@@ -56,17 +56,17 @@ class ScenarioDriver:
         """Create the initial workloads, and schedule timers for arrivals and timeline steps."""
         namespaces = {workload.namespace for workload in self._scenario.workloads}
         for name in sorted(namespaces - {"default", "kube-system"}):
-            self._api.post(api_resources.NAMESPACES, {"metadata": {"name": name}})
+            self._api.post(api_objects.NAMESPACES, {"metadata": {"name": name}})
         classes = {
             manifests.priority_class_name(one): one for one in self._scenario.workloads if one.priority is not None
         }
         for workload in classes.values():
-            self._api.post(api_resources.PRIORITY_CLASSES, manifests.make_priority_class(workload))
+            self._api.post(api_objects.PRIORITY_CLASSES, manifests.make_priority_class(workload))
         for workload in self._scenario.workloads:
             self._create_workload(workload)
         for buffer in self._scenario.buffers:
             self._api.post(
-                api_resources.CAPACITY_BUFFERS, manifests.make_buffer(self._workloads[buffer.workload], buffer)
+                api_objects.CAPACITY_BUFFERS, manifests.make_buffer(self._workloads[buffer.workload], buffer)
             )
         for step in self._scenario.timeline:
             self._pulse.call_later(step.at, functools.partial(self._apply_step, step))
@@ -74,7 +74,7 @@ class ScenarioDriver:
     def _create_workload(self, workload: model.Workload) -> None:
         budget = manifests.make_budget(workload)
         if budget is not None:
-            self._api.post(api_resources.BUDGETS, budget)
+            self._api.post(api_objects.BUDGETS, budget)
         if workload.kind == "Job":
             if workload.arrivals is not None:
                 self._await_arrival(workload, workload.arrivals)
@@ -115,7 +115,7 @@ class ScenarioDriver:
             self._jobs += 1
             job = manifests.make_job(workload, f"{workload.name}-{self._jobs}")
             if workload.provisioning is None:
-                self._api.post(api_resources.JOBS, job)
+                self._api.post(api_objects.JOBS, job)
             else:
                 self._world.queue.submit(job, f"{workload.provisioning}.autoscaling.x-k8s.io")
 
@@ -170,7 +170,7 @@ class ScenarioDriver:
         found = self._find(workload)
         if found is not None:
             template = api_objects.with_annotation(found["spec"]["template"], _RESTARTED_AT, self._api.now())
-            self._api.update_spec(api_resources.DEPLOYMENTS, found, template=template)
+            self._api.update_spec(api_objects.DEPLOYMENTS, found, template=template)
 
     def _remove(self, workload: model.Workload) -> None:
         path = self._api.path_of(manifests.WORKLOAD_KINDS[workload.kind], workload.namespace)
@@ -184,17 +184,17 @@ class ScenarioDriver:
                 act(node_group.name)
 
     def _upgrade(self, name: str) -> None:
-        found = self._api.list_objects(api_resources.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
+        found = self._api.list_objects(api_objects.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
         template = found["spec"]["template"]
         spec = {**template["spec"], "version": template["spec"]["version"] + "-next"}
-        self._api.update_spec(api_resources.MACHINE_DEPLOYMENTS, found, template={**template, "spec": spec})
+        self._api.update_spec(api_objects.MACHINE_DEPLOYMENTS, found, template={**template, "spec": spec})
 
     def _resize(self, name: str, to: int) -> None:
         key = f"{node_groups.NAMESPACE}/{name}"
         self.excused.add((key, to))
         self._api.update_spec(
-            api_resources.MACHINE_DEPLOYMENTS,
-            self._api.list_objects(api_resources.MACHINE_DEPLOYMENTS)[key],
+            api_objects.MACHINE_DEPLOYMENTS,
+            self._api.list_objects(api_objects.MACHINE_DEPLOYMENTS)[key],
             replicas=to,
         )
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from windlass import quantity
-from windlass.simulator.cluster import api_resources, node_groups
-from windlass.simulator.cluster.api_resources import GroupResource
+from windlass.simulator.cluster import api_objects, node_groups
+from windlass.simulator.cluster.api_objects import GroupResource
 from windlass.simulator.cluster.node_groups import ZONE
 from windlass.simulator.cluster.node_lifecycle import RUN, START, STOP, format_delay
-from windlass.simulator.scenario import model, validation
+from windlass.simulator.scenario import loader, model
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ def _make_node_group(group: model.Group, zone: str) -> node_groups.NodeGroup:
     capacity = {name: str(quantity.read_quantity(str(amount))) for name, amount in group.capacity.items()}
     capacity.setdefault("pods", _DEFAULT_PODS)
     return node_groups.NodeGroup(
-        validation.node_group_name(group, zone),
+        loader.node_group_name(group, zone),
         group.name,
         zone,
         group.min,
@@ -65,10 +65,10 @@ JOB_TTL_S = 60
 _TOPOLOGY_KEYS = {"zone": ZONE, "node": "kubernetes.io/hostname"}
 
 WORKLOAD_KINDS: dict[str, GroupResource] = {
-    "Deployment": api_resources.DEPLOYMENTS,
-    "StatefulSet": api_resources.STATEFUL_SETS,
-    "DaemonSet": api_resources.DAEMON_SETS,
-    "Job": api_resources.JOBS,
+    "Deployment": api_objects.DEPLOYMENTS,
+    "StatefulSet": api_objects.STATEFUL_SETS,
+    "DaemonSet": api_objects.DAEMON_SETS,
+    "Job": api_objects.JOBS,
 }
 
 

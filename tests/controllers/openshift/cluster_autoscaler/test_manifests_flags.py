@@ -12,7 +12,7 @@ from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.cluster_autoscaler import manifests, webhook
 from windlass.controllers.openshift.cluster_autoscaler.model import ClusterAutoscalerSettings
 from windlass.observability import metric_definitions
-from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import auto_discovery
 
 PLATFORMS = ("AWS", "Azure", "BareMetal", "GCP", "IBMCloud", "Nutanix", "OpenStack", "PowerVS", "VSphere", "None", "")
 GATES = [f"ClusterAPIMachineManagement{platform}" for platform in PLATFORMS] + [machine_apis.PROVISIONING_REQUEST_GATE]
@@ -77,7 +77,7 @@ def test_our_own_autoscaler_takes_every_command_line(
 
 def test_with_the_gate_on_mirrors_are_scaled_though_they_are_paused() -> None:
     on = machine_apis.FeatureGates("AWS", frozenset(GATES))
-    config = group_discovery.read_config(
+    config = auto_discovery.read_config(
         ["clusterapi:namespace=openshift-cluster-api"],
         manifests.autoscaler_environment(ClusterAutoscalerSettings(), on),
     )
@@ -85,7 +85,7 @@ def test_with_the_gate_on_mirrors_are_scaled_though_they_are_paused() -> None:
 
 
 def test_with_the_gate_off_the_autoscaler_speaks_machine_api() -> None:
-    config = group_discovery.read_config(
+    config = auto_discovery.read_config(
         [], manifests.autoscaler_environment(ClusterAutoscalerSettings(), machine_apis.FeatureGates("AWS"))
     )
     assert (config.group, config.version, config.mirrored_namespace) == ("machine.openshift.io", "v1beta1", "")

@@ -1,0 +1,333 @@
+"""Workload controllers: Deployment, ReplicaSet and StatefulSet; Job, TTL of finished Jobs, and a batch queue.
+
+A Deployment has one ReplicaSet per template and moves its replicas from the old to the new within surge and
+unavailability; a StatefulSet makes pods with stable names in order and removes them from the end. The batch queue
+submits Jobs with ProvisioningRequests.
+"""
+
+import math
+import zlib
+from typing import Any
+
+import msgspec
+
+from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster.api_client import Change
+from windlass.simulator.cluster.api_objects import GroupResource
+from windlass.simulator.cluster.event_loop import EventLoop
+from windlass.simulator.cluster.pod_controller import OwnedObjects, OwnedPods, PodController
+
+Json = dict[str, Any]
+
+POD_TEMPLATE_HASH = "pod-template-hash"
+
+
+class DeploymentController:
+    """Keeps one ReplicaSet per template of each Deployment, and rolls out changes."""
+
+    watched_kinds = (api_objects.DEPLOYMENTS, api_objects.REPLICA_SETS)
+
+    def __init__(self, pulse: EventLoop) -> None:
+        self._api = pulse.api
+        self._sets = OwnedObjects("Deployment", api_objects.REPLICA_SETS)
+        self._due: dict[str, None] = {}
+
+    def on_change(self, change: Change) -> None:
+        key = change.key if change.kind == api_objects.DEPLOYMENTS else self._sets.on_change(change)
+        if key is not None:
+            self._due[key] = None
+
+    def sync(self) -> bool:
+        due, self._due = self._due, {}
+        for key in due:
+            found = self._api.find(api_objects.DEPLOYMENTS, key)
+            if found is not None and not api_objects.is_deleting(found):
+                self._reconcile(found)
+        return bool(due)
+
+    def _reconcile(self, found: Json) -> None:
+        sets = [item for item in self._sets.of(found) if not api_objects.is_deleting(item)]
+        hash_ = hash_template(found["spec"]["template"])
+        new = next((entry for entry in sets if entry["metadata"]["labels"].get(POD_TEMPLATE_HASH) == hash_), None)
+        old = [one for one in sets if one is not new and _desired_replicas(one)]
+        if new is None:
+            first = 0 if old else found["spec"]["replicas"]
+            self._api.post(api_objects.REPLICA_SETS, make_replica_set(found, hash_, first))
+        elif not old:
+            self._scale(new, found["spec"]["replicas"])
+        else:
+            self._roll(found, new, old)
+        self._count(found, sets)
+
+    def _roll(self, found: Json, new: Json, old: list[Json]) -> None:
+        """One step: scale the new set up within maxSurge, and the old ones down within maxUnavailable."""
+        replicas = found["spec"]["replicas"]
+        limits = found["spec"]["strategy"].get("rollingUpdate") or {}
+        surge = _scale_limit(limits.get("maxSurge", "25%"), replicas, is_rounded_up=True)
+        missing = _scale_limit(limits.get("maxUnavailable", "25%"), replicas, is_rounded_up=False)
+        if not surge and not missing:
+            missing = 1
+        total = _desired_replicas(new) + sum(map(_desired_replicas, old))
+        raised = max(min(replicas + surge - total, replicas - _desired_replicas(new)), 0)
+        self._scale(new, min(_desired_replicas(new) + raised, replicas))
+        spare = total - (replicas - missing) - (_desired_replicas(new) - _available_replicas(new))
+        for item in old:
+            unhealthy = min(_desired_replicas(item) - _available_replicas(item), max(spare, 0))
+            taken = unhealthy + max(min(spare - unhealthy, _desired_replicas(item) - unhealthy), 0)
+            spare -= taken
+            self._scale(item, _desired_replicas(item) - taken)
+
+    def _scale(self, one: Json, replicas: int) -> None:
+        if _desired_replicas(one) != replicas:
+            self._api.update_spec(api_objects.REPLICA_SETS, one, replicas=replicas)
+
+    def _count(self, found: Json, sets: list[Json]) -> None:
+        total = sum((item.get("status") or {}).get("replicas", 0) for item in sets)
+        ready = sum(map(_available_replicas, sets))
+        status = {
+            "replicas": total,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "unavailableReplicas": max(found["spec"]["replicas"] - ready, 0),
+            "observedGeneration": found["metadata"].get("generation", 0),
+        }
+        if found.get("status") != status:
+            self._api.update(api_objects.DEPLOYMENTS, {**found, "status": status})
+
+
+def hash_template(template: Json) -> str:
+    return f"{zlib.crc32(msgspec.json.encode(template, order='deterministic')):08x}"
+
+
+def make_replica_set(deployment: Json, hash_: str, replicas: int) -> Json:
+    metadata, spec = deployment["metadata"], deployment["spec"]
+    template = spec["template"]
+    labels = {**(template["metadata"].get("labels") or {}), POD_TEMPLATE_HASH: hash_}
+    selector = {
+        **spec["selector"],
+        "matchLabels": {**(spec["selector"].get("matchLabels") or {}), POD_TEMPLATE_HASH: hash_},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{metadata['name']}-{hash_}",
+            "namespace": metadata["namespace"],
+            "labels": labels,
+            "ownerReferences": [api_objects.owned_by(deployment)],
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": selector,
+            "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
+        },
+    }
+
+
+def _desired_replicas(one: Json) -> int:
+    return int(one["spec"]["replicas"])
+
+
+def _available_replicas(one: Json) -> int:
+    return int((one.get("status") or {}).get("availableReplicas", 0))
+
+
+def _scale_limit(limit: int | str, replicas: int, *, is_rounded_up: bool) -> int:
+    """A number, or a percentage of the replicas."""
+    if isinstance(limit, int):
+        return limit
+    share = int(limit.rstrip("%")) * replicas / 100
+    return math.ceil(share) if is_rounded_up else math.floor(share)
+
+
+STATUS_LAG_S = 1.0
+"""Delay after a change of pods before statuses are written, so that changes are batched."""
+
+
+class ReplicaSetController(PodController):
+    """Creates and deletes the pods of ReplicaSets."""
+
+    def __init__(self, pulse: EventLoop) -> None:
+        self._pods = OwnedPods("ReplicaSet")
+        super().__init__(pulse, api_objects.REPLICA_SETS, self._pods)
+        self._counting: set[str] = set()
+
+    def reconcile(self, key: str, found: Json) -> None:
+        active = self._pods.active(found)
+        surplus = len(active) - found["spec"]["replicas"]
+        if surplus < 0:
+            for _ in range(-surplus):
+                self._api.create(api_objects.PODS, self._stamps.make_pod(found))
+        elif surplus > 0:
+            for pod in deletion_order(list(active.values()))[:surplus]:
+                self._api.delete_pod(pod)
+        if key not in self._counting:
+            self._counting.add(key)
+            self._pulse.call_later(STATUS_LAG_S, lambda: self._count(key))
+
+    def _count(self, key: str) -> None:
+        self._counting.discard(key)
+        found = self._api.find(api_objects.REPLICA_SETS, key)
+        if found is None:
+            return
+        active, ready = len(self._pods.active(found)), self._pods.ready_count(found)
+        status = {
+            "replicas": active,
+            "fullyLabeledReplicas": active,
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "observedGeneration": found["metadata"].get("generation", 0),
+        }
+        if found.get("status") != status:
+            self._api.update(api_objects.REPLICA_SETS, {**found, "status": status})
+
+
+def deletion_order(pods: list[Json]) -> list[Json]:
+    """Deletion order: pods without a node, not ready, with more siblings on their node, the youngest."""
+    crowd: dict[str, int] = {}
+    for pod in pods:
+        crowd[api_objects.node_of(pod)] = crowd.get(api_objects.node_of(pod), 0) + 1
+
+    def value(pod: Json) -> tuple[bool, bool, int]:
+        return bool(api_objects.node_of(pod)), api_objects.is_ready(pod), -crowd[api_objects.node_of(pod)]
+
+    newest_first = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+    return sorted(newest_first, key=value)
+
+
+class StatefulSetController(PodController):
+    """Creates and deletes the pods of StatefulSets in order."""
+
+    def __init__(self, pulse: EventLoop) -> None:
+        self._pods = OwnedObjects("StatefulSet", api_objects.PODS)
+        super().__init__(pulse, api_objects.STATEFUL_SETS, self._pods)
+
+    def reconcile(self, key: str, found: Json) -> None:
+        pods = {pod["metadata"]["name"]: pod for pod in self._pods.of(found)}
+        is_ordered = found["spec"].get("podManagementPolicy") != "Parallel"
+        names = [f"{found['metadata']['name']}-{i}" for i in range(found["spec"]["replicas"])]
+        for name in names:
+            pod = pods.pop(name, None)
+            if pod is None:
+                index = {"statefulset.kubernetes.io/pod-name": name}
+                self._api.create(api_objects.PODS, self._stamps.make_pod(found, name, index))
+            # The next pod waits until this one is ready; a terminating pod keeps its name until it is deleted.
+            if is_ordered and (pod is None or not api_objects.is_ready(pod) or api_objects.is_deleting(pod)):
+                break
+        self._shrink([pod for name, pod in pods.items() if name not in names], is_ordered)
+        self._count(found)
+
+    def _shrink(self, surplus: list[Json], is_ordered: bool) -> None:
+        last_first = sorted(surplus, key=lambda pod: -int(pod["metadata"]["name"].rpartition("-")[2]))
+        if is_ordered and any(api_objects.is_deleting(pod) for pod in last_first):
+            return
+        for pod in last_first[:1] if is_ordered else last_first:
+            self._api.delete_pod(pod)
+
+    def _count(self, found: Json) -> None:
+        pods = [pod for pod in self._pods.of(found) if api_objects.is_active(pod)]
+        ready = sum(map(api_objects.is_ready, pods))
+        status = {
+            "replicas": len(pods),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "observedGeneration": found["metadata"].get("generation", 0),
+        }
+        if found.get("status") != status:
+            self._api.update(api_objects.STATEFUL_SETS, {**found, "status": status})
+
+
+class JobController(PodController):
+    """Creates the pods of Jobs, and removes finished Jobs after their TTL."""
+
+    def __init__(self, pulse: EventLoop) -> None:
+        self._pods = OwnedObjects("Job", api_objects.PODS)
+        super().__init__(pulse, api_objects.JOBS, self._pods)
+        self._succeeded: dict[str, set[str]] = {}
+        """Uids of succeeded pods by uid of their Job: they count even if their node was deleted."""
+
+    def on_change(self, change: Change) -> None:
+        super().on_change(change)
+        if change.kind == api_objects.JOBS and change.now is None:
+            self._succeeded.pop(change.obj["metadata"]["uid"], None)
+
+    def reconcile(self, key: str, found: Json) -> None:
+        if is_complete(found):
+            return
+        pods = self._pods.of(found)
+        active = [pod for pod in pods if api_objects.is_active(pod)]
+        done = self._succeeded.setdefault(found["metadata"]["uid"], set())
+        done.update(pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Succeeded")
+        succeeded = len(done)
+        wanted = found["spec"].get("completions", 1) - succeeded
+        if wanted <= 0:
+            self._finish(key, found, succeeded)
+            return
+        missing = min(found["spec"].get("parallelism", 1), wanted) - len(active)
+        for _ in range(missing):
+            self._api.create(api_objects.PODS, self._stamps.make_pod(found))
+        self._count(found, {"active": len(active) + max(missing, 0), "succeeded": succeeded})
+
+    def _count(self, found: Json, counts: dict[str, int]) -> None:
+        status = {"startTime": found["metadata"]["creationTimestamp"], **counts}
+        if found.get("status") != status:
+            self._api.update(api_objects.JOBS, {**found, "status": status})
+
+    def _finish(self, key: str, found: Json, succeeded: int) -> None:
+        now = self._api.now()
+        condition = {"type": "Complete", "status": "True", "lastTransitionTime": now, "lastProbeTime": now}
+        status = {
+            "startTime": found["metadata"]["creationTimestamp"],
+            "completionTime": now,
+            "succeeded": succeeded,
+            "conditions": [condition],
+        }
+        self._api.update(api_objects.JOBS, {**found, "status": status})
+        ttl_s = found["spec"].get("ttlSecondsAfterFinished")
+        if ttl_s is not None:
+            self._pulse.call_later(ttl_s, lambda: self._api.remove(api_objects.JOBS, key))
+
+
+def is_complete(job: Json) -> bool:
+    found = api_objects.condition_of(job, "Complete")
+    return found is not None and found["status"] == "True"
+
+
+CONSUME_ANNOTATION = "autoscaling.x-k8s.io/consume-provisioning-request"
+
+_VERSION = "autoscaling.x-k8s.io/v1"
+
+
+class ProvisioningJobQueue:
+    """Jobs that wait for their ProvisioningRequest. Jobs whose request has failed wait forever."""
+
+    watched_kinds: tuple[GroupResource, ...] = (api_objects.PROVISIONING_REQUESTS,)
+
+    def __init__(self, pulse: EventLoop) -> None:
+        self._api = pulse.api
+        self._waiting: dict[str, Json] = {}
+        self._due: list[str] = []
+
+    def submit(self, job: Json, provisioning_class: str) -> None:
+        """Create a ProvisioningRequest for all pods of a Job."""
+        name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+        metadata, template = {"name": name, "namespace": namespace}, job["spec"]["template"]
+        self._api.post(api_objects.POD_TEMPLATES, {"metadata": metadata, "template": template})
+        pods = {"podTemplateRef": {"name": name}, "count": job["spec"]["parallelism"]}
+        spec = {"provisioningClassName": provisioning_class, "podSets": [pods]}
+        kind = {"apiVersion": _VERSION, "kind": "ProvisioningRequest"}
+        self._api.post(api_objects.PROVISIONING_REQUESTS, {**kind, "metadata": metadata, "spec": spec})
+        consuming = api_objects.with_annotation(template, CONSUME_ANNOTATION, name)
+        self._waiting[f"{namespace}/{name}"] = api_objects.with_part(job, "spec", template=consuming)
+
+    def on_change(self, change: Change) -> None:
+        found = api_objects.condition_of(change.obj, "Provisioned")
+        if change.key in self._waiting and found is not None and found["status"] == "True":
+            self._due.append(change.key)
+
+    def sync(self) -> bool:
+        """Create the Jobs whose capacity was found or provisioned."""
+        due, self._due = self._due, []
+        for key in dict.fromkeys(due):
+            self._api.post(api_objects.JOBS, self._waiting.pop(key))
+        return bool(due)
