@@ -15,10 +15,13 @@ from windlass.apiserver import (
     storage,
     typed_values,
 )
-from windlass.apiserver.registry import ServerState
+from windlass.apiserver.registry import Resource, ServerState
 from windlass.apiserver.responses import ApiCall, ApiResponse
 from windlass.apiserver.strategies import FieldErrors
 from windlass.apiserver.value_types import Json
+from windlass.kube import time_formats
+
+_CONTROLLER_AGENT = {"user-agent": "kube-controller-manager"}
 
 
 def decode_object(call: ApiCall, document: Json) -> Json:
@@ -241,6 +244,42 @@ def store_update(core: ServerState, call: ApiCall, stored: storage.StoredObject,
     if errors:
         raise status_errors.invalid_object(resource, stored.name, errors)
     return _store_changed(core, call, stored, new, old)
+
+
+def make_controller_call(
+    core: ServerState, resource: Resource, stored: storage.StoredObject, subresource: str = ""
+) -> ApiCall:
+    now_s = core.clock.now_s()
+    return ApiCall(
+        "PATCH",
+        resource,
+        stored.namespace,
+        stored.name,
+        subresource,
+        {},
+        _CONTROLLER_AGENT,
+        b"",
+        now_s,
+        time_formats.format_time(now_s),
+    )
+
+
+def update_as_controller(
+    core: ServerState,
+    resource: Resource,
+    stored: storage.StoredObject,
+    change: ObjectChange,
+    subresource: str = "",
+) -> None:
+    """Update an object, and track its field manager."""
+    call = make_controller_call(core, resource, stored, subresource)
+
+    def tracked(live: dict[str, object]) -> dict[str, object]:
+        new = change(live)
+        track_update(call, new, stored.decode())
+        return new
+
+    store_update(core, call, stored, tracked)
 
 
 def _check_version(call: ApiCall, new: Json, stored: storage.StoredObject) -> None:
