@@ -58,7 +58,7 @@ class DaemonSetController:
         owner = api_objects.controller_of(change.obj)
         if key is None or owner is None:
             return
-        node = pinned_node_name(change.obj)
+        node = node_filters.pinned_node_name(change.obj)
         if change.now is None and self._seats.get((owner["uid"], node)) == change.key:
             del self._seats[owner["uid"], node]
             self._due[key, node] = None
@@ -88,17 +88,6 @@ def node_name_affinity(node: str) -> Json:
     """The affinity of a daemon pod: this node, by name."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-
-
-def pinned_node_name(pod: Json) -> str:
-    """The one node that a pod's affinity selects by name; empty for all other pods."""
-    terms: list[Json] = (node_filters.required_affinity(pod) or {}).get("nodeSelectorTerms") or []
-    if len(terms) != 1 or terms[0].get("matchExpressions"):
-        return ""
-    fields: list[Json] = terms[0].get("matchFields") or []
-    if len(fields) != 1 or fields[0]["operator"] != "In" or len(fields[0]["values"]) != 1:
-        return ""
-    return str(fields[0]["values"][0])
 
 
 def _may_change_eligibility(now: Json | None, before: Json | None) -> bool:
