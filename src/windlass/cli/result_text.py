@@ -10,8 +10,8 @@ import yaml
 
 from windlass import formatting
 from windlass.cli.terminal_output import TextStyle
-from windlass.simulator.autoscaler_run import ScenarioRun
 from windlass.simulator.report import summary
+from windlass.simulator.simulation import ScenarioRun
 from windlass.sweep import comparison, sweep_report
 from windlass.sweep.comparison import MEASURES, SettingsRow
 from windlass.sweep.sweep_plan import SweepPlan

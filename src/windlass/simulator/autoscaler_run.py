@@ -10,7 +10,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from windlass import clock, errors
@@ -26,11 +25,11 @@ from windlass.explain import explain_context
 from windlass.explain.decision_view import DecisionView
 from windlass.kube import transport
 from windlass.observability import status_builder
-from windlass.observability.decision_log import DecisionLog, LogEntry
+from windlass.observability.decision_log import DecisionLog
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.providers.clusterapi import auto_discovery
 from windlass.simulator.scenario import model
-from windlass.simulator.simulation import Simulation, SimulationResult
+from windlass.simulator.simulation import ScenarioRun, Simulation
 from windlass.simulator.workload_trace import Trace
 
 _FORCED_FLAGS = {"leader-elect": ["false"], "kube-client-qps": ["0"]}
@@ -113,23 +112,6 @@ SimulationHook = Callable[[Simulation], None]
 """Called with a simulation before it runs."""
 
 AutoscalerRunner = Callable[[Simulation, DecisionCallback], Coroutine[Any, Any, None]]
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioRun:
-    """Result of one scenario run."""
-
-    label: str
-    """The settings, as on the command line, or `as written`."""
-    scenario: model.Scenario
-    result: SimulationResult
-    decisions: tuple[LogEntry, ...]
-    fixed_nodes: int = 0
-    """Number of machines of the recorded cluster; 0 without a trace."""
-
-    @property
-    def lasts_s(self) -> float:
-        return float(self.scenario.duration)
 
 
 def run_scenario(

@@ -10,8 +10,6 @@ import hashlib
 import itertools
 import math
 import pickle
-import threading
-import traceback
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,10 +23,8 @@ import numpy as np
 import windlass
 from windlass import errors, product
 from windlass.autoscaler.options import command_line, flags
-from windlass.simulator import autoscaler_run
 from windlass.simulator.metrics import Totals
 from windlass.simulator.scenario import model
-from windlass.simulator.simulation import Simulation
 from windlass.simulator.workload_trace import Trace
 from windlass.sweep import search_space
 
@@ -201,13 +197,6 @@ def _shorten(flag: flags.Flag) -> str:
     return command_line.format_value(flag.read, flag.default)
 
 
-_ONE_RUN_AT_A_TIME = threading.Lock()
-"""One run at a time in a process: a simulation changes the process's garbage collection thresholds."""
-
-_MAX_VIOLATION_TEXTS = 5
-"""Violations that are kept as text; all are counted."""
-
-
 class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The stored outcome of a run. Without totals it has failed, with the error in `failed`."""
 
@@ -217,26 +206,6 @@ class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     violations: tuple[str, ...] = ()
     """The first violations of invariants."""
     failed: str = ""
-
-
-def run_task(packed: bytes, flags: dict[str, str], seed: int) -> RunOutcome:
-    """Run one task; the outcome does not depend on the executor. Errors are returned as a failed outcome."""
-    try:
-        with _ONE_RUN_AT_A_TIME:
-            return _run_simulation(deserialize(packed), flags, seed)
-    except Exception as error:  # any error concerns this run only
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return RunOutcome(failed=f"{type(error).__name__}: {error} ({where.name})")
-
-
-def _run_simulation(world: SweepInput, flags: dict[str, str], seed: int) -> RunOutcome:
-    scenario = msgspec.structs.replace(world.scenario, seed=seed, flags={**world.scenario.flags, **flags})
-    result = Simulation(scenario, world.trace).run(autoscaler_run.run_autoscaler)
-    return RunOutcome(
-        result.totals,
-        tuple(str(expectation_result) for expectation_result in result.outcomes if not expectation_result.is_met),
-        tuple(str(violation) for violation in result.violations[:_MAX_VIOLATION_TEXTS]),
-    )
 
 
 RESULTS_FILE = "runs.jsonl"

@@ -17,9 +17,9 @@ import msgspec
 
 from windlass import formatting
 from windlass.observability.decision_log import EntryKind
-from windlass.simulator.autoscaler_run import ScenarioRun
 from windlass.simulator.metrics import MetricSeries
 from windlass.simulator.scenario import model
+from windlass.simulator.simulation import ScenarioRun
 
 _LATE_SHARE = 0.6
 """Share of the time from which labels are drawn to the left of their mark, so that they fit on a phone."""

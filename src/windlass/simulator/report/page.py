@@ -4,9 +4,9 @@ import html
 from collections.abc import Iterator, Sequence
 
 from windlass import formatting
-from windlass.simulator.autoscaler_run import ScenarioRun
 from windlass.simulator.report import charts, summary
 from windlass.simulator.report.charts import Chart
+from windlass.simulator.simulation import ScenarioRun
 
 
 def render_report(runs: Sequence[ScenarioRun]) -> str:

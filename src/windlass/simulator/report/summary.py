@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass import formatting
-from windlass.simulator.autoscaler_run import ScenarioRun
+from windlass.simulator.simulation import ScenarioRun
 
 _HOUR_S = 3600.0
 
