@@ -1,26 +1,27 @@
 """Text of node, group and cluster explanations, and of the plan of the next loop. Nothing is decided here."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from windlass import formatting
 from windlass.engine.model import facts
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.explain import render_pods
-from windlass.explain.cluster import ClusterExplanation, PendingPods, PlanStep
-from windlass.explain.decision_view import RemovalState
-from windlass.explain.explain_context import ChoiceExplanation
-from windlass.explain.groups import GroupExplanation, TemplateExplanation, TemplateSource
-from windlass.explain.nodes import (
-    DrainExplanation,
-    NodeExplanation,
-    NodeUsage,
-    PodDisposition,
-    PodOnRemoval,
-    UnplacedPod,
-)
-from windlass.explain.pods import PodState
-from windlass.formatting import PLAIN_STYLE, TextStyle
+from windlass.explain.decision_view import PodState, RemovalState
+from windlass.explain.groups import TemplateSource
+from windlass.explain.nodes import PodDisposition
+from windlass.formatting import PLAIN_STYLE
 from windlass.kube import time_formats
+
+if TYPE_CHECKING:  # explanations are handed in: their text needs nothing of what made them
+    from collections.abc import Iterator, Sequence
+
+    from windlass.explain.cluster import ClusterExplanation, PendingPods, PlanStep
+    from windlass.explain.explain_context import ChoiceExplanation
+    from windlass.explain.groups import GroupExplanation, TemplateExplanation
+    from windlass.explain.nodes import DrainExplanation, NodeExplanation, NodeUsage, PodOnRemoval, UnplacedPod
+    from windlass.formatting import TextStyle
 
 _TITLES = {
     RemovalState.NOT_AUTOSCALED: "It stays",

@@ -1,14 +1,24 @@
 """Text of a pod explanation and of the verdicts of groups on a pod. Nothing is decided here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from windlass import formatting
 from windlass.engine.model import facts, scale_up_status
-from windlass.explain.explain_context import ChoiceExplanation
-from windlass.explain.obstacles import Obstacle, Remedy, RemedyKind, Shortage
-from windlass.explain.pods import PodExplanation, PodState
-from windlass.explain.verdicts import GroupVerdict, ScaleUpBlocker
-from windlass.formatting import PLAIN_STYLE, TextStyle
+from windlass.explain.decision_view import PodState
+from windlass.explain.obstacles import RemedyKind
+from windlass.formatting import PLAIN_STYLE
+
+if TYPE_CHECKING:  # explanations are handed in: their text needs nothing of what made them
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from windlass.explain.explain_context import ChoiceExplanation
+    from windlass.explain.obstacles import Obstacle, Remedy, Shortage
+    from windlass.explain.pods import PodExplanation
+    from windlass.explain.verdicts import GroupVerdict, ScaleUpBlocker
+    from windlass.formatting import TextStyle
 
 
 def describe_shortage(short: Shortage, starts_with: str) -> str:
@@ -136,7 +146,7 @@ def _headline(pod: PodExplanation) -> str:
     return " · ".join(parts)
 
 
-def _style(pod: PodExplanation, tones: TextStyle) -> "_Style":
+def _style(pod: PodExplanation, tones: TextStyle) -> _Style:
     if pod.state in (PodState.SCHEDULED, PodState.HAS_ROOM, PodState.HELPED, PodState.UPCOMING):
         return tones.good
     return tones.bad if pod.state in _BAD_STATES else tones.note
