@@ -134,7 +134,7 @@ class GarbageCollector:
     def _is_blocked(self, owner: StoredObject) -> bool:
         for table, key in self._core.store.dependents.get(owner.uid, ()):
             references = table.objects[key].decode()["metadata"]["ownerReferences"]
-            if any(found["uid"] == owner.uid and found.get("blockOwnerDeletion") for found in references):
+            if any(reference["uid"] == owner.uid and reference.get("blockOwnerDeletion") for reference in references):
                 return True
         return False
 

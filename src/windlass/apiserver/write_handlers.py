@@ -133,17 +133,17 @@ def take_managers(obj: Json, live: Json | None) -> Managers:
         return {}
     for entries in (said, live["metadata"].get("managedFields") if live else None):
         try:
-            found = field_sets.read_managers(entries)
+            managers = field_sets.read_managers(entries)
         except field_sets.MalformedManagers:
             continue
-        if found:
-            return found
+        if managers:
+            return managers
     return {}
 
 
-def put_managers(obj: Json, found: Managers) -> None:
-    if found:
-        obj["metadata"]["managedFields"] = field_sets.write_managers(found)
+def put_managers(obj: Json, managers: Managers) -> None:
+    if managers:
+        obj["metadata"]["managedFields"] = field_sets.write_managers(managers)
     else:
         obj["metadata"].pop("managedFields", None)
 

@@ -242,10 +242,10 @@ def _render_template(template: TemplateExplanation, tones: TextStyle) -> Iterato
         return
     example = f" ({template.example})" if template.example else ""
     yield tones.faint(f"Node template, from {template.source}{example}:")
-    spelled = formatting.format_quantities(tuple(template.allocatable.items()))
+    quantities = formatting.format_quantities(tuple(template.allocatable.items()))
     rows = [
         (f"  {resource}", total, _describe_taken(template, resource), _describe_left(template, resource))
-        for resource, total in spelled.items()
+        for resource, total in quantities.items()
     ]
     yield from formatting.format_table(("  RESOURCE", "ALLOCATABLE", "ITS OWN PODS", "FREE"), rows, tones)
     if template.pods:
@@ -326,16 +326,16 @@ def _render_groups(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[st
         return
     rows = [
         (
-            one.id,
-            f"{one.min_size}–{one.max_size}",
-            f"{one.target_size}{f' → {one.grows_to}' if one.grows_to is not None else ''}",
-            str(one.ready),
-            str(one.upcoming.nodes if one.upcoming else 0),
-            str(len(one.unneeded)),
-            str(one.deleting),
-            _describe_group_row(one, cluster.at_s),
+            group.id,
+            f"{group.min_size}–{group.max_size}",
+            f"{group.target_size}{f' → {group.grows_to}' if group.grows_to is not None else ''}",
+            str(group.ready),
+            str(group.upcoming.nodes if group.upcoming else 0),
+            str(len(group.unneeded)),
+            str(group.deleting),
+            _describe_group_row(group, cluster.at_s),
         )
-        for one in cluster.groups
+        for group in cluster.groups
     ]
     yield from formatting.format_table(
         ("GROUP", "BOUNDS", "SIZE", "READY", "COMING", "UNNEEDED", "LEAVING", "STATE"), rows, tones

@@ -200,7 +200,7 @@ def _describe_limit(pod: PodExplanation) -> str:
     is_full = any(after >= largest.get(group, 0) for group, (_, after) in pod.choice.sizes.items())
     if is_full or added >= wanted:
         return ""
-    pods = next(one.pods for one in pod.choice.options if one.group == pod.choice.winner)
+    pods = next(option.pods for option in pod.choice.options if option.group == pod.choice.winner)
     needed, needed_nodes = formatting.format_count(pods, "pod"), formatting.format_count(wanted, "node")
     return f" {needed} would need {needed_nodes}, and limits allow {added}: some wait."
 
@@ -282,7 +282,7 @@ def _render_remedies(pod: PodExplanation, tones: TextStyle) -> Iterator[str]:
         group_verdict.helps for group_verdict in pod.groups
     ):
         return
-    curable = [one for one in pod.groups if one.is_curable and one.remedies]
+    curable = [group for group in pod.groups if group.is_curable and group.remedies]
     yield ""
     if not curable:
         yield tones.note("No single change of the pod or of a group's size is known that would make it fit.")

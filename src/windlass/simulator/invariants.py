@@ -428,6 +428,6 @@ class InvariantChecker:
         for rule in self._rules:
             self._record(rule, rule.check())
 
-    def _record(self, rule: InvariantRule, found: Iterable[Breach]) -> None:
-        for name, said in found:
+    def _record(self, rule: InvariantRule, breaches: Iterable[Breach]) -> None:
+        for name, said in breaches:
             self.violations.append(Violation(round(self._pulse.now_s(), 3), rule.rule, name, said))

@@ -50,10 +50,10 @@ class CostLowerBound:
             "memory",
             *sorted({name for node_group in groups for name in node_group.allocatable if "/" in name}),
         )
-        self._capacity = np.array([self._vector(_allocatable_of(one)) for one in groups])
-        self._nodes = [_example_node(one) for one in groups]
-        self._prices = np.array([one.price_per_hour for one in groups])
-        self._least_sizes = np.array([one.min_size for one in groups])
+        self._capacity = np.array([self._vector(_allocatable_of(group)) for group in groups])
+        self._nodes = [_example_node(group) for group in groups]
+        self._prices = np.array([group.price_per_hour for group in groups])
+        self._least_sizes = np.array([group.min_size for group in groups])
 
     def _vector(self, amounts: resource_requests.ResourceList) -> list[float]:
         return [float(amounts.get(name, 0)) for name in self._names]

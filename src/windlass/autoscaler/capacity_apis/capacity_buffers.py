@@ -329,12 +329,16 @@ async def _write_status(api: client.Client, buffer: CapacityBuffer, status: Buff
 
 
 async def run_buffer_controller(
-    api: client.Client, known: CapacityBuffers, injection_settings: InjectionSettings, time: clock.Clock, every_s: float
+    api: client.Client,
+    capacity_buffers: CapacityBuffers,
+    injection_settings: InjectionSettings,
+    time: clock.Clock,
+    every_s: float,
 ) -> None:
     """Run the CapacityBuffer status controller until cancelled."""
     while True:
         try:
-            await known.reconcile(api, injection_settings, time.now_s())
+            await capacity_buffers.reconcile(api, injection_settings, time.now_s())
         except Exception:
             _log.exception("failed to update CapacityBuffer statuses: retry_s=%g", every_s)
         await time.sleep(every_s)

@@ -146,14 +146,14 @@ def read_pod_claims(
     )
 
 
-def _check_claim(inventory: DeviceInventory, key: ClaimKey, wanted: facts.PodClaim) -> ClaimRejection | None:
+def _check_claim(inventory: DeviceInventory, key: ClaimKey, pod_claim: facts.PodClaim) -> ClaimRejection | None:
     claim = inventory.claims.get(key)
     if claim is None:
         return ClaimRejection(f'could not find ResourceClaim "{key}"')
     if claim.is_terminating:
         return ClaimRejection(f'resourceclaim "{claim.name}" is being deleted')
-    if wanted.is_made_for_pod and claim.owner_uid != wanted.pod_uid:
-        pod = f"{key.namespace}/{wanted.pod_name}"
+    if pod_claim.is_made_for_pod and claim.owner_uid != pod_claim.pod_uid:
+        pod = f"{key.namespace}/{pod_claim.pod_name}"
         return ClaimRejection(f"ResourceClaim {key} was not created for Pod {pod} (Pod is not owner)")
     return None
 
@@ -179,7 +179,9 @@ def _named(request: DeviceRequest) -> list[tuple[str, ExactDeviceRequest]]:
     ]
 
 
-def make_extended_resource_claim(inventory: DeviceInventory, wanted: Sequence[facts.ExtendedRequest]) -> ClaimSpec:
+def make_extended_resource_claim(
+    inventory: DeviceInventory, extended_requests: Sequence[facts.ExtendedRequest]
+) -> ClaimSpec:
     """The claim that the scheduler would make for extended resources."""
     return ClaimSpec(
         tuple(
@@ -191,7 +193,7 @@ def make_extended_resource_claim(inventory: DeviceInventory, wanted: Sequence[fa
                     count=extended_request.count,
                 ),
             )
-            for extended_request in sorted(wanted, key=lambda one: one.name)
+            for extended_request in sorted(extended_requests, key=lambda one: one.name)
         )
     )
 

@@ -210,13 +210,13 @@ def _find_gpus(snapshot: Snapshot, rows: arrays.Rows, label: str) -> arrays.Rows
 
 def _gather(snapshot: Snapshot, amounts: arrays.Amounts, nodes: _Nodes) -> arrays.Amounts:
     """Int64 (n, 3): cpu, memory and the GPU that counts, of int64 (n_resources, n_nodes)."""
-    known = snapshot.nodes.resources
+    resources = snapshot.nodes.resources
     gathered = np.zeros((len(nodes.rows), 3), arrays.RESOURCE_DTYPE)
-    gathered[:, scale_down_state.CPU_COLUMN] = amounts[known.find(facts.CPU), nodes.rows]
-    gathered[:, scale_down_state.MEMORY_COLUMN] = amounts[known.find(facts.MEMORY), nodes.rows]
+    gathered[:, scale_down_state.CPU_COLUMN] = amounts[resources.find(facts.CPU), nodes.rows]
+    gathered[:, scale_down_state.MEMORY_COLUMN] = amounts[resources.find(facts.MEMORY), nodes.rows]
     for number, name in enumerate(well_known.GPU_RESOURCES):
         has_it = nodes.gpu == number
-        column = known.find(name)
+        column = resources.find(name)
         if column != arrays.ABSENT and has_it.any():
             gathered[has_it, scale_down_state.GPU_COLUMN] = amounts[column, nodes.rows[has_it]]
     return gathered

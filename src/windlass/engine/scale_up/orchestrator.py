@@ -95,7 +95,8 @@ def _run_rounds(
             return  # the next loop goes on
         groups = simulate_increases(snapshot, groups, proposal, settings)
         if any(
-            resource_quotas.is_virtual_node(groups.templates[one.group.id].node.labels) for one in proposal.increases
+            resource_quotas.is_virtual_node(groups.templates[increase.group.id].node.labels)
+            for increase in proposal.increases
         ):
             # virtual nodes are ordered, but count against no limit: count the cluster again
             planner = make_planner(replace(inputs, groups=groups))

@@ -80,7 +80,7 @@ def _outcomes(run: ScenarioRun) -> str:
     ]
     if not items:
         return ""
-    missed = sum(not one.is_met for one in run.result.outcomes) + len(run.result.violations)
+    missed = sum(not outcome.is_met for outcome in run.result.outcomes) + len(run.result.violations)
     title = f"{missed} not as expected" if missed else f"All {len(items)} expectations met"
     kind = "missed" if missed else "met"
     opened = " open" if missed else ""
