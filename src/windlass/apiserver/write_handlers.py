@@ -186,7 +186,7 @@ def store_new_object(core: ServerState, call: ApiCall, obj: Json) -> WriteResult
     if metadata.get("name") or not base:
         return _store_new_object_once(core, call, obj, call.is_dry_run)
     for _ in range(_TRIES_FOR_A_NAME):
-        metadata["name"] = object_meta.generate_name(base, core.chance)
+        metadata["name"] = object_meta.generate_name(base, core.rng)
         if core.find(call.resource, call.namespace, metadata["name"]) is None:
             return _store_new_object_once(core, call, obj, call.is_dry_run)
     raise status_errors.no_unique_name(call.resource, metadata["name"])
@@ -194,7 +194,7 @@ def store_new_object(core: ServerState, call: ApiCall, obj: Json) -> WriteResult
 
 def _store_new_object_once(core: ServerState, call: ApiCall, obj: Json, is_dry_run: bool) -> WriteResult:
     resource, metadata = call.resource, obj["metadata"]
-    object_meta.fill_object_meta(metadata, call.now, core.chance)
+    object_meta.fill_object_meta(metadata, call.now, core.rng)
     resource.strategy.prepare_create(obj)
     errors = object_meta.validate_object_meta(
         metadata, is_namespaced=resource.is_namespaced, check_name=resource.strategy.check_name

@@ -81,11 +81,11 @@ class ProcessExecutor:
 
     def run(self, plan: SweepPlan, tasks: Sequence[SweepTask]) -> Generator[tuple[SweepTask, RunOutcome]]:
         """Tasks with their outcomes, in order of completion."""
-        crew = _WorkerPool(plan, serialize(plan.world), min(self.count, len(tasks)))
+        pool = _WorkerPool(plan, serialize(plan.sweep_input), min(self.count, len(tasks)))
         try:
-            yield from crew.run(tasks)
+            yield from pool.run(tasks)
         finally:
-            crew.stop()
+            pool.stop()
 
 
 def count_cores() -> int:
@@ -204,7 +204,7 @@ class DaskExecutor:
 
     def run(self, plan: SweepPlan, tasks: Sequence[SweepTask]) -> Generator[tuple[SweepTask, RunOutcome]]:
         """Tasks with their outcomes, in order of completion. Closing the iterator cancels queued tasks."""
-        packed, waiting = sweep_plan.serialize(plan.world), iter(tasks)
+        packed, waiting = sweep_plan.serialize(plan.sweep_input), iter(tasks)
         under_way: dict[Any, SweepTask] = {}
 
         def submit(count: int) -> list[Any]:

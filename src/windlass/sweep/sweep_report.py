@@ -91,7 +91,7 @@ def describe_problems(row: SettingsRow) -> list[str]:
 def encode_json(plan: SweepPlan, rows: Sequence[SettingsRow]) -> str:
     front = {row.number for row in comparison.pareto_front(rows)}
     told = {
-        "scenario": plan.world.scenario.name,
+        "scenario": plan.sweep_input.scenario.name,
         "seeds": plan.seeds,
         "settings": [_row_as_json(row, row.number in front) for row in rows],
         "best": [{"why": advice.title, "settings": advice.row.number, "flags": format_command_line(advice.row)}
@@ -284,7 +284,7 @@ def _labels_across(axis: PlotAxis) -> str:
 
 def render_page(plan: SweepPlan, rows: Sequence[SettingsRow]) -> str:
     """The HTML document."""
-    name = plan.world.scenario.name
+    name = plan.sweep_input.scenario.name
     settings, seeds = (
         formatting.format_count(len(rows), "settings", thousands=",").removesuffix("s"),
         formatting.format_count(len(plan.seeds), "seed", thousands=","),

@@ -202,7 +202,7 @@ class SelectorErrorLog:
     """Those met since slices or classes last changed."""
 
     def __init__(self, inventory: DeviceInventory) -> None:
-        self._stock = inventory
+        self._inventory = inventory
         self._of_classes: dict[tuple[str, int], SelectorError] = {}
         self._of_claims: dict[ClaimSpec, SelectorError] = {}
         self._listed: tuple[tuple[int, int, int], tuple[SelectorError, ...]] = ((-1, 0, 0), ())
@@ -223,9 +223,10 @@ class SelectorErrorLog:
 
     def list(self) -> tuple[SelectorError, ...]:
         """Of classes, then of claims that exist and have no devices yet, each by name."""
-        state = self._stock.version, len(self._of_classes), len(self._of_claims)
+        state = self._inventory.version, len(self._of_classes), len(self._of_claims)
         if self._listed[0] != state:
-            classes = [error for (name, _), error in sorted(self._of_classes.items()) if name in self._stock.classes]
+            existing = self._inventory.classes
+            classes = [error for (name, _), error in sorted(self._of_classes.items()) if name in existing]
             self._listed = state, (*classes, *self._name_claims())
         return self._listed[1]
 
@@ -233,7 +234,7 @@ class SelectorErrorLog:
         if not self._of_claims:
             return ()
         found: list[tuple[ClaimKey, SelectorError]] = []
-        for key, claim in self._stock.claims.items():
+        for key, claim in self._inventory.claims.items():
             error = None if claim.allocation is not None else self._of_claims.get(claim.spec)
             if error is not None:
                 found.append((key, error))

@@ -183,18 +183,18 @@ def measure_pool_utilization(snapshot: Snapshot, row: int) -> Mapping[PoolId, fl
 
     Claims of pods that are expected on the node are allocated as they were when a place was found for them.
     """
-    stock, held = snapshot.devices.inventory, set[DeviceId]()
+    inventory, held = snapshot.devices.inventory, set[DeviceId]()
     for pod_row in snapshot.pods_on(row):
         shape = snapshot.shape_of_row(pod_row)
         for pod_claim in shape.spec.claims:
             key = ClaimKey(shape.namespace, pod_claim.claim or "")
-            if key not in stock.claims:
+            if key not in inventory.claims:
                 continue
             devices = snapshot.devices.list_devices(key)
             if devices is None:
                 return key
             held |= devices
-    return allocation_state.pool_utilization(stock.slices_of_node(snapshot.nodes.names[row]), held)
+    return allocation_state.pool_utilization(inventory.slices_of_node(snapshot.nodes.names[row]), held)
 
 
 def _find_gpus(snapshot: Snapshot, rows: arrays.Rows, label: str) -> arrays.Rows:
