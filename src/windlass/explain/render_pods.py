@@ -102,7 +102,7 @@ def describe_remedies(remedies: Sequence[Remedy], now_s: float) -> str:
 
 
 def describe_condition(verdict: GroupVerdict) -> str:
-    """Whose places it hangs on, if on anybody's."""
+    """The pods whose expected places the verdict depends on, if any."""
     if not verdict.counts_on:
         return ""
     first, more = verdict.counts_on[0], len(verdict.counts_on) - 1

@@ -315,16 +315,16 @@ class RemainingPods:
     """The pods that are left on a node."""
 
     holding: tuple[facts.Pod, ...] = ()
-    """Those that must be gone before the node goes."""
+    """Pods that must be gone before the node is deleted."""
     agents: tuple[facts.Pod, ...] = ()
-    """Those of DaemonSets that are asked to leave and not waited for."""
+    """DaemonSet pods that are evicted and not waited for."""
     late: tuple[facts.Pod, ...] = ()
-    """Those that came after the node was checked. One that tolerates the mark is none of them: it knew what it came
-    to, and would come back if it were made to leave."""
+    """Pods that were bound after revalidation. Pods that tolerate the ToBeDeleted taint are not among them: they were
+    bound in spite of it, and would be bound again after an eviction."""
 
 
 def find_remaining_pods(drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> RemainingPods:
-    """Sort out who is still there."""
+    """Classify the pods that are still on the node."""
     snapshot = context.observation.snapshot
     found: dict[str, list[facts.Pod]] = {"holding": [], "agents": [], "late": []}
     for row in snapshot.pods_on(snapshot.nodes.rows[drain.name]):

@@ -190,7 +190,7 @@ class OptionPlanner:
         increases: list[scale_up_status.GroupIncrease] = []
         for group in self._groups.all:
             template = self._groups.templates.get(group.id)
-            lacking = min(group.min_size, group.max_size) - group.target_size  # nobody checked that they are in order
+            lacking = min(group.min_size, group.max_size) - group.target_size  # the bounds may be out of order
             if not group.exists or lacking <= 0 or group.id in self._groups.unsafe or template is None:
                 continue
             if self._tracker.check(group.id, template.node, 1).exceeded:
