@@ -1,4 +1,4 @@
-"""A cluster that breathes, in virtual time: simulated seconds per second, with the autoscaler, all checks and measures.
+"""A simulated cluster under changing load: simulated seconds per second, with the autoscaler, all checks and measures.
 
 100, 1,000 and 5,000 nodes with fifteen pods each, for some simulated hours: a quarter of the pods follow the day, jobs
 come and go, a budget holds for every service, and the autoscaler makes machines come and go. Seconds are those of one

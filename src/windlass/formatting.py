@@ -178,8 +178,8 @@ def format_list(names: Sequence[str], limit: int = 5) -> str:
 
 
 def format_requests(asked: Mapping[str, int]) -> str:
-    spelled = format_quantities(tuple(asked.items()))
-    return ", ".join(f"{resource} {amount}" for resource, amount in spelled.items()) or "nothing"
+    quantities = format_quantities(tuple(asked.items()))
+    return ", ".join(f"{resource} {amount}" for resource, amount in quantities.items()) or "nothing"
 
 
 def max_width(texts: Iterable[str]) -> int:

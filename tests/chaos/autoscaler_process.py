@@ -69,7 +69,7 @@ class Lives:
                 die = None if kill is None else line.cut.set
                 think = decision_thread.InThread(simulation.clock, random.Random(f"{seed} {number}"), die)
             life = (
-                autoscaler_run.run_process(simulation.scenario, line, time, chance, think=think)
+                autoscaler_run.run_process(simulation.scenario, line, time, chance, run_decision=think)
                 if rival is None
                 else leader_contention.take_part(simulation.scenario, line, time, chance, think)
             )

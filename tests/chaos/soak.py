@@ -72,7 +72,7 @@ class Soaking:
         self._compact()
         for day in range(1, self._days + 1):
             simulation.cluster.event_loop.call_later(day * DAY_S - 60.0, lambda day=day: self._read(day))  # type: ignore[misc]
-        await autoscaler_run.run_autoscaler(simulation, audience=self)
+        await autoscaler_run.run_autoscaler(simulation, observer=self)
 
     def _compact(self) -> None:
         """The server is part of this process, and would keep ten thousand changes of each kind for its watches."""

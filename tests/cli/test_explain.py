@@ -20,6 +20,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.explain import explain_context, pods
+from windlass.explain.decision_view import PodState
 from windlass.observability import status_routes
 from windlass.runtime import http_server
 
@@ -152,7 +153,7 @@ def test_a_pod_that_waits_for_a_node_is_told_why_that_node_was_asked_for() -> No
                 await cluster.clock.sleep(0.1)
             await cluster.clock.sleep(1.0)
             at = replace(await running.query(explain_context.evaluate), past=running.past_choices)
-        row = next(row for row in at.snapshot.pending() if pods.explain_pod(at, row).state is pods.PodState.UPCOMING)
+        row = next(row for row in at.snapshot.pending() if pods.explain_pod(at, row).state is PodState.UPCOMING)
         pod_explanation = pods.explain_pod(at, row)
         assert pod_explanation.choice is not None
         assert (pod_explanation.choice.winner, pod_explanation.group) == ("a", "a")

@@ -3,7 +3,7 @@
 from tests.conformance.outcome import Json, by_section
 from windlass.autoscaler import actuator
 from windlass.engine import taints
-from windlass.engine.actuation import pods_to_evict
+from windlass.engine.actuation import eviction
 from windlass.engine.model import facts, plan
 from windlass.engine.model.settings import TemplateSettings
 
@@ -35,10 +35,10 @@ def _startup_prefix(case: Json, constants: Json) -> bool:
 
 def _daemonset_eviction(case: Json, constants: Json) -> list[str]:
     pods = [
-        facts.Pod("default", name, annotations={pods_to_evict.ENABLE_DS_EVICTION: value} if value else {})
+        facts.Pod("default", name, annotations={eviction.ENABLE_DS_EVICTION: value} if value else {})
         for name, value in case["pods"].items()
     ]
-    return [pod.name for pod in pods if pods_to_evict.is_daemonset_pod_evicted(pod, case["default"])]
+    return [pod.name for pod in pods if eviction.is_daemonset_pod_evicted(pod, case["default"])]
 
 
 def _node(keys: list[str]) -> Json:

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from tools import code_structure
-from tools.code_structure import Structure, Trace
+from tools.code_structure import Scope, Structure, Trace
 from windlass import quantity
 
 AMOUNT = quantity.parse_quantity("1500m")
@@ -66,10 +66,27 @@ def test_the_longest_chain_is_counted_within_a_package_and_in_whole() -> None:
     ]
 
 
+def test_imports_inside_functions_and_for_type_checkers_are_counted_apart() -> None:
+    made = structure(CHAINED)
+    assert made.find_imports(Scope.AT_RUN_TIME)["windlass.cli"] == {"windlass.engine.loop", "windlass.late"}
+    assert made.find_imports(Scope.AT_RUN_TIME)["windlass.late"] == set()
+    assert made.find_imports(Scope.ALL)["windlass.late"] == {"windlass.cli"}
+    assert len(made.longest_chain("windlass", Scope.ALL)) == 6
+
+
 def test_a_cycle_is_no_chain() -> None:
     made = structure({"windlass.a": "from windlass import b\n", "windlass.b": "from windlass import a\n"})
     with pytest.raises(RecursionError):
         made.longest_chain("windlass")
+    assert len(made.longest_chain("windlass", Scope.AT_RUN_TIME)) == 2
+
+
+def test_modules_and_chains_stay_within_their_bounds() -> None:
+    present = Structure.read()
+    assert len(present.trees) <= code_structure.MAX_MODULES
+    engine, chain = present.longest_chain("windlass.engine"), present.longest_chain("windlass")
+    assert len(engine) <= code_structure.MAX_ENGINE_CHAIN, "\n".join(engine)
+    assert len(chain) <= code_structure.MAX_CHAIN, "\n".join(chain)
 
 
 def test_a_trace_counts_functions_of_the_package_once_each() -> None:
@@ -82,16 +99,16 @@ def test_a_trace_counts_functions_of_the_package_once_each() -> None:
     assert once.functions >= 1
     assert once.modules == 1
     assert code_structure.trace(call) == once
-    assert code_structure.trace(lambda: ast.parse("1")) == Trace(0, 0)
+    assert code_structure.trace(lambda: ast.parse("1")) == Trace(0, 0, 0)
 
 
 def test_one_decision_runs_through_the_engine() -> None:
     trace = code_structure.trace_decision()
-    assert trace.functions > trace.modules > 1
+    assert trace.functions > trace.defs > trace.modules > 1
 
 
 def test_the_table_tells_sizes_shares_and_chains() -> None:
-    assert code_structure.describe(structure(CHAINED), Trace(7, 3)).splitlines() == [
+    assert code_structure.describe(structure(CHAINED), Trace(7, 5, 3)).splitlines() == [
         "| measure | value |",
         "|---|---|",
         "| modules | 8, 2 of them a package's docstring alone |",
@@ -100,5 +117,7 @@ def test_the_table_tells_sizes_shares_and_chains() -> None:
         "| modules with code below 40 lines | 5 (83%) |",
         "| longest import chain inside the engine | 3 modules |",
         "| longest import chain | 5 modules |",
-        "| one decision for one pending pod | 7 functions in 3 modules |",
+        "| the same with imports inside functions | 5 modules |",
+        "| the same with imports for type checkers alone | 6 modules |",
+        "| one decision for one pending pod | 7 functions, 5 of them `def`s, in 3 modules |",
     ]

@@ -10,8 +10,8 @@ from tests.engine.loop import builders
 from windlass.engine.model import plan, scale_up_status
 from windlass.engine.scale_up import options
 from windlass.explain import cluster, explain_context, nodes, pods
-from windlass.explain.decision_view import RemovalState
-from windlass.explain.pods import PodExplanation, PodState
+from windlass.explain.decision_view import PodState, RemovalState
+from windlass.explain.pods import PodExplanation
 from windlass.explain.verdicts import GroupVerdict
 
 NOT_ASKED = (

@@ -15,7 +15,8 @@ from windlass.engine.model.scale_up_status import Quota
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import DecisionPart, Exclusions, Observation
 from windlass.explain import cluster, explain_context, pods, queries
-from windlass.explain.pods import PodExplanation, PodState
+from windlass.explain.decision_view import PodState
+from windlass.explain.pods import PodExplanation
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 INJECTING = builders.choose(Settings(), "injection", capacity_buffer_pod_injection_enabled=True)

@@ -14,9 +14,8 @@ from windlass.engine.model import durable_memory, facts, node_groups
 from windlass.engine.model.cluster_health import HealthMemory, ScaleRequests, ScaleUpRequest
 from windlass.engine.model.settings import Settings
 from windlass.explain import explain_context, groups, nodes, pods, queries, render_cluster, render_pods
-from windlass.explain.decision_view import RemovalState
+from windlass.explain.decision_view import PodState, RemovalState
 from windlass.explain.groups import TemplateSource
-from windlass.explain.pods import PodState
 from windlass.explain.queries import ExplainQuery, SubjectKind
 
 SMALL = builders.nodes("a", 1, cpu=1000)

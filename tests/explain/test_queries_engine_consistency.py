@@ -20,10 +20,10 @@ from windlass.engine.model.settings import Settings
 from windlass.engine.predicates import registry
 from windlass.engine.scale_up import options
 from windlass.explain import cluster, explain_context, groups, nodes, obstacles, pods, queries, render_pods, verdicts
-from windlass.explain.decision_view import RemovalState
+from windlass.explain.decision_view import PodState, RemovalState
 from windlass.explain.nodes import NodeExplanation, PodDisposition
 from windlass.explain.obstacles import RemedyKind
-from windlass.explain.pods import PodExplanation, PodState
+from windlass.explain.pods import PodExplanation
 from windlass.explain.verdicts import GroupVerdict
 
 

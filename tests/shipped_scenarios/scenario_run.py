@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from windlass.autoscaler.record_replay import replay
-from windlass.simulator import autoscaler_run
+from windlass.simulator import autoscaler_run, simulation
 from windlass.simulator.report import page
 from windlass.simulator.scenario import loader, model
 
@@ -46,6 +46,6 @@ def tell(path: Path) -> Telling:
     return Telling(story.name, float(story.duration), took_s, tuple(complaints), len(turns), size_bytes)
 
 
-def _play(story: model.Scenario, record: str = "") -> autoscaler_run.ScenarioRun:
+def _play(story: model.Scenario, record: str = "") -> simulation.ScenarioRun:
     chosen = {**story.flags, "record": record} if record else story.flags
-    return autoscaler_run.run_scenario("", msgspec.structs.replace(story, flags=chosen), None, lambda simulation: None)
+    return autoscaler_run.run_scenario("", msgspec.structs.replace(story, flags=chosen), None, lambda _: None)

@@ -15,9 +15,9 @@ def test_a_killed_process_is_noticed_and_its_run_is_played_again() -> None:
     found = dict([next(playing_all)])
     os.kill(command_process.find_workers(os.getpid())[0], signal.SIGKILL)
     found.update(playing_all)
-    packed = sweep_plan.serialize(plan.world)
+    packed = sweep_plan.serialize(plan.sweep_input)
     assert found == {
-        sweep_task: sweep_plan.run_task(packed, dict(plan.settings[sweep_task.settings]), sweep_task.seed)
+        sweep_task: executors.run_task(packed, dict(plan.settings[sweep_task.settings]), sweep_task.seed)
         for sweep_task in plan.tasks
     }
     assert command_process.find_workers(os.getpid()) == []

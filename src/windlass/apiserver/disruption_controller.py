@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass import selectors
-from windlass.apiserver import embedded_controllers, pod_strategy, storage
+from windlass.apiserver import pod_strategy, storage, write_handlers
 from windlass.apiserver.registry import Resource, ServerState
 from windlass.apiserver.storage import StoredObject
 from windlass.apiserver.value_types import Json
@@ -231,7 +231,7 @@ class DisruptionController:
                 self._recheck_at_s = min(self._recheck_at_s, disruption_ends_s(since))
         if budget["status"] != stored.decode()["status"]:
             written = budget["status"]
-            embedded_controllers.update_object(
+            write_handlers.update_as_controller(
                 self._core, self._resource, stored, lambda live: live | {"status": written}, "status"
             )
 

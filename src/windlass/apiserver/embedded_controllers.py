@@ -12,52 +12,14 @@ from dataclasses import replace
 
 from windlass.apiserver import custom_resources, delete_handlers, object_meta, storage, write_handlers
 from windlass.apiserver.registry import Resource, ServerState
-from windlass.apiserver.responses import ApiCall
 from windlass.apiserver.storage import StoredObject
 from windlass.apiserver.value_types import Json
-from windlass.kube import time_formats
-
-_AGENT = {"user-agent": "kube-controller-manager"}
-
-
-def make_controller_call(core: ServerState, resource: Resource, stored: StoredObject, subresource: str = "") -> ApiCall:
-    now_s = core.clock.now_s()
-    return ApiCall(
-        "PATCH",
-        resource,
-        stored.namespace,
-        stored.name,
-        subresource,
-        {},
-        _AGENT,
-        b"",
-        now_s,
-        time_formats.format_time(now_s),
-    )
-
-
-def update_object(
-    core: ServerState,
-    resource: Resource,
-    stored: StoredObject,
-    change: write_handlers.ObjectChange,
-    subresource: str = "",
-) -> None:
-    """Update an object, and track its field manager."""
-    call = make_controller_call(core, resource, stored, subresource)
-
-    def tracked(live: dict[str, object]) -> dict[str, object]:
-        new = change(live)
-        write_handlers.track_update(call, new, stored.decode())
-        return new
-
-    write_handlers.store_update(core, call, stored, tracked)
 
 
 def delete_object(
     core: ServerState, resource: Resource, stored: StoredObject, options: delete_handlers.DeleteOptions
 ) -> None:
-    call = replace(make_controller_call(core, resource, stored), method="DELETE")
+    call = replace(write_handlers.make_controller_call(core, resource, stored), method="DELETE")
     delete_handlers.delete_stored(core, call, stored, options)
 
 
@@ -132,7 +94,7 @@ class GarbageCollector:
                 del live["metadata"]["ownerReferences"]
             return live
 
-        update_object(self._core, resource, stored, change)
+        write_handlers.update_as_controller(self._core, resource, stored, change)
 
     # ── Owners ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -172,7 +134,7 @@ class GarbageCollector:
     def _is_blocked(self, owner: StoredObject) -> bool:
         for table, key in self._core.store.dependents.get(owner.uid, ()):
             references = table.objects[key].decode()["metadata"]["ownerReferences"]
-            if any(found["uid"] == owner.uid and found.get("blockOwnerDeletion") for found in references):
+            if any(reference["uid"] == owner.uid and reference.get("blockOwnerDeletion") for reference in references):
                 return True
         return False
 
@@ -189,7 +151,7 @@ class GarbageCollector:
                 del live["metadata"]["finalizers"]
             return live
 
-        update_object(self._core, resource, stored, change)
+        write_handlers.update_as_controller(self._core, resource, stored, change)
 
 
 def _has_finalizer(stored: StoredObject, finalizer: str) -> bool:
@@ -239,7 +201,7 @@ class NamespaceController:
             live["spec"].pop("finalizers", None)
             return live
 
-        update_object(self._core, self._resource, stored, change, "finalize")
+        write_handlers.update_as_controller(self._core, self._resource, stored, change, "finalize")
 
 
 class CrdController:
@@ -283,7 +245,7 @@ class CrdController:
                 return
         current = self._core.table(self._resource).objects.get(stored.key)
         if current is not None and CLEANUP in (current.decode()["metadata"].get("finalizers") or ()):
-            update_object(self._core, self._resource, current, _without_cleanup)
+            write_handlers.update_as_controller(self._core, self._resource, current, _without_cleanup)
 
     def _withdraw(self, stored: StoredObject) -> None:
         resource = self._find(stored)

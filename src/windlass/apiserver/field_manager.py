@@ -292,7 +292,7 @@ class FieldManager:
 
     def _release_fields(self, owners: Managers, written: Fields, removed: Fields) -> Managers:
         """The other managers without changed and removed fields. Managers of unknown versions are dropped."""
-        left: Managers = {}
+        managers: Managers = {}
         for identity, entry in owners.items():
             if entry.api_version != self.api_version:
                 continue
@@ -302,8 +302,8 @@ class FieldManager:
             if removed:
                 fields = field_sets.difference_of(fields, removed)
             if fields:
-                left[identity] = entry.holding(fields)
-        return left
+                managers[identity] = entry.holding(fields)
+        return managers
 
     def apply(
         self,
@@ -333,12 +333,12 @@ class FieldManager:
             for entry in others.values():
                 owned = field_sets.union_of(owned, entry.fields)
             merged = prune_unowned(merged, last.fields, owned, self.type)
-        left = self._resolve_conflicts(live, merged, others, force=force)
+        conflicts = self._resolve_conflicts(live, merged, others, force=force)
         is_changed = merged != live
         if mine:
             time = now if is_changed else (last.time if last else None)
-            left[identity] = field_sets.ManagerEntry(mine, self.api_version, time)
-        return (merged if is_changed else None), left
+            conflicts[identity] = field_sets.ManagerEntry(mine, self.api_version, time)
+        return (merged if is_changed else None), conflicts
 
     def _resolve_conflicts(
         self, live: value_types.Json, merged: value_types.Json, others: Managers, *, force: bool

@@ -33,17 +33,17 @@ def wipe_server_fields(metadata: Json) -> None:
         metadata.pop(name, None)
 
 
-def fill_object_meta(metadata: Json, now: str, chance: random.Random) -> None:
+def fill_object_meta(metadata: Json, now: str, rng: random.Random) -> None:
     """Set the server's fields of a new object."""
     metadata["creationTimestamp"] = now
-    digits = f"{chance.getrandbits(122):031x}"
+    digits = f"{rng.getrandbits(122):031x}"
     # UUID of version 4, variant 1: all other digits are random.
     variant = "89ab"[int(digits[15], 16) & 3]
     metadata["uid"] = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-{variant}{digits[16:19]}-{digits[19:]}"
 
 
-def generate_name(base: str, chance: random.Random) -> str:
-    return base[:_LONGEST_GENERATED] + "".join(chance.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
+def generate_name(base: str, rng: random.Random) -> str:
+    return base[:_LONGEST_GENERATED] + "".join(rng.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
 
 
 def match_namespace(metadata: Json, namespace: str) -> None:

@@ -210,7 +210,7 @@ class ServerState:
     settings: ServerSettings
     store: storage.ObjectStore
     registry: Registry
-    chance: random.Random
+    rng: random.Random
 
     def table(self, resource: Resource) -> storage.ResourceTable:
         return self.store.tables[resource.key]

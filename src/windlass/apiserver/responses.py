@@ -117,7 +117,7 @@ def parse_document(body: bytes, content_type: str) -> Any:
     if is_yaml:
         try:
             documents = [
-                _with_string_keys(found) for found in yaml_documents.read_documents(body, "error decoding YAML")
+                _with_string_keys(document) for document in yaml_documents.read_documents(body, "error decoding YAML")
             ]
         except errors.InvalidInput as error:
             raise status_errors.bad_request(str(error)) from None
@@ -130,7 +130,7 @@ def parse_document(body: bytes, content_type: str) -> Any:
 
 def parse_documents(text: str) -> list[Json]:
     """YAML documents, those that are empty left out."""
-    return [_with_string_keys(found) for found in yaml_documents.read_documents(text, "manifest") if found]
+    return [_with_string_keys(document) for document in yaml_documents.read_documents(text, "manifest") if document]
 
 
 def _with_string_keys(value: Any) -> Any:

@@ -340,11 +340,11 @@ class Server:
         if segments[0] in _HEALTH:
             return ApiResponse(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
         accept = request.headers.get("accept", "")
-        found = self._find_document(segments, wants_all="as=APIGroupDiscoveryList" in accept)
-        if found is None:
+        document = self._find_document(segments, wants_all="as=APIGroupDiscoveryList" in accept)
+        if document is None:
             raise status_errors.no_such_path()
-        answer = responses.json_response(200, found)
-        if found.get("kind") == "APIGroupDiscoveryList":
+        answer = responses.json_response(200, document)
+        if document.get("kind") == "APIGroupDiscoveryList":
             kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             answer.headers["content-type"] = kind
         return answer

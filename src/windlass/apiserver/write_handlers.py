@@ -15,10 +15,13 @@ from windlass.apiserver import (
     storage,
     typed_values,
 )
-from windlass.apiserver.registry import ServerState
+from windlass.apiserver.registry import Resource, ServerState
 from windlass.apiserver.responses import ApiCall, ApiResponse
 from windlass.apiserver.strategies import FieldErrors
 from windlass.apiserver.value_types import Json
+from windlass.kube import time_formats
+
+_CONTROLLER_AGENT = {"user-agent": "kube-controller-manager"}
 
 
 def decode_object(call: ApiCall, document: Json) -> Json:
@@ -130,17 +133,17 @@ def take_managers(obj: Json, live: Json | None) -> Managers:
         return {}
     for entries in (said, live["metadata"].get("managedFields") if live else None):
         try:
-            found = field_sets.read_managers(entries)
+            managers = field_sets.read_managers(entries)
         except field_sets.MalformedManagers:
             continue
-        if found:
-            return found
+        if managers:
+            return managers
     return {}
 
 
-def put_managers(obj: Json, found: Managers) -> None:
-    if found:
-        obj["metadata"]["managedFields"] = field_sets.write_managers(found)
+def put_managers(obj: Json, managers: Managers) -> None:
+    if managers:
+        obj["metadata"]["managedFields"] = field_sets.write_managers(managers)
     else:
         obj["metadata"].pop("managedFields", None)
 
@@ -183,7 +186,7 @@ def store_new_object(core: ServerState, call: ApiCall, obj: Json) -> WriteResult
     if metadata.get("name") or not base:
         return _store_new_object_once(core, call, obj, call.is_dry_run)
     for _ in range(_TRIES_FOR_A_NAME):
-        metadata["name"] = object_meta.generate_name(base, core.chance)
+        metadata["name"] = object_meta.generate_name(base, core.rng)
         if core.find(call.resource, call.namespace, metadata["name"]) is None:
             return _store_new_object_once(core, call, obj, call.is_dry_run)
     raise status_errors.no_unique_name(call.resource, metadata["name"])
@@ -191,7 +194,7 @@ def store_new_object(core: ServerState, call: ApiCall, obj: Json) -> WriteResult
 
 def _store_new_object_once(core: ServerState, call: ApiCall, obj: Json, is_dry_run: bool) -> WriteResult:
     resource, metadata = call.resource, obj["metadata"]
-    object_meta.fill_object_meta(metadata, call.now, core.chance)
+    object_meta.fill_object_meta(metadata, call.now, core.rng)
     resource.strategy.prepare_create(obj)
     errors = object_meta.validate_object_meta(
         metadata, is_namespaced=resource.is_namespaced, check_name=resource.strategy.check_name
@@ -241,6 +244,42 @@ def store_update(core: ServerState, call: ApiCall, stored: storage.StoredObject,
     if errors:
         raise status_errors.invalid_object(resource, stored.name, errors)
     return _store_changed(core, call, stored, new, old)
+
+
+def make_controller_call(
+    core: ServerState, resource: Resource, stored: storage.StoredObject, subresource: str = ""
+) -> ApiCall:
+    now_s = core.clock.now_s()
+    return ApiCall(
+        "PATCH",
+        resource,
+        stored.namespace,
+        stored.name,
+        subresource,
+        {},
+        _CONTROLLER_AGENT,
+        b"",
+        now_s,
+        time_formats.format_time(now_s),
+    )
+
+
+def update_as_controller(
+    core: ServerState,
+    resource: Resource,
+    stored: storage.StoredObject,
+    change: ObjectChange,
+    subresource: str = "",
+) -> None:
+    """Update an object, and track its field manager."""
+    call = make_controller_call(core, resource, stored, subresource)
+
+    def tracked(live: dict[str, object]) -> dict[str, object]:
+        new = change(live)
+        track_update(call, new, stored.decode())
+        return new
+
+    store_update(core, call, stored, tracked)
 
 
 def _check_version(call: ApiCall, new: Json, stored: storage.StoredObject) -> None:

@@ -155,13 +155,13 @@ class AutoscalerProcess:
         found: auto_discovery.Config,
         time: clock.Clock,
         think: DecisionRunner[Decision] = run_in_thread,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
         published: StatusPublisher | None = None,
     ) -> None:
-        """`chance`: random generator of a simulation; clients draw their jitter from it, and loops and watches without
+        """`rng`: random generator of a simulation; clients draw their jitter from it, and loops and watches without
         an effect there are left out. `published`: publisher of the status, if any.
         """
-        self._servers, self._chosen, self._options, self._clock, self._chance = servers, chosen, options, time, chance
+        self._servers, self._chosen, self._options, self._clock, self._rng = servers, chosen, options, time, rng
         self._identity = leader_election.make_identity()
         self._leads_since_s: float | None = None
         self._election = self._make_election() if options.leads else None
@@ -190,7 +190,7 @@ class AutoscalerProcess:
         release = scheduler_config.SchedulerRelease(
             options.scheduler.kube_scheduler_version, dict(options.scheduler.feature_gates)
         )
-        scheduler = None if chance is not None and not release.version else release  # None: simulated
+        scheduler = None if rng is not None and not release.version else release  # None: simulated
         self.cluster_state = ClusterState(
             workload, self.provider, self._on_change, priorities_in, journal, self._capacity_apis, scheduler
         )
@@ -212,13 +212,13 @@ class AutoscalerProcess:
             chosen,
             time,
             frequent=options.loop.frequent_loops_enabled,
-            patient=chance is not None,
+            patient=rng is not None,
             observer=self._shadow or (shadow_mode.DryRun() if options.mode.dry_run else None),
             may_act=self._may_act,
             think=think,
             recorder=self._recorder,
             ask=make_expander_query(
-                expander_query.open_expander(chosen.scale_up.expander, options.expander, chance is None), chance is None
+                expander_query.open_expander(chosen.scale_up.expander, options.expander, rng is None), rng is None
             ),
         )
 
@@ -297,9 +297,9 @@ class AutoscalerProcess:
             qps=max(client_options.kube_client_qps, 0.0),
             burst=client_options.kube_client_burst,
         )
-        if self._chance is not None:
+        if self._rng is not None:
             settings = replace(settings, watch_s=_SIMULATED_WATCH_TIMEOUT_S, silence_s=2 * _SIMULATED_WATCH_TIMEOUT_S)
-        return client.Client(server, self._clock, settings, self._chance)
+        return client.Client(server, self._clock, settings, self._rng)
 
     def _make_election(self) -> leader_election.LeaderElector:
         leader_election_options = self._options.leader_election
@@ -308,13 +308,13 @@ class AutoscalerProcess:
                 self._servers.workload,
                 self._clock,
                 client.ClientSettings(user_agent="cluster-autoscaler"),
-                self._chance,
+                self._rng,
             ),
             self._options.lease_namespace,
             leader_election_options.leader_elect_resource_name,
             self._identity,
             _read_election_settings(leader_election_options),
-            self._chance,
+            self._rng,
         )
 
     def _may_act(self) -> bool:
@@ -436,7 +436,7 @@ async def observe_connected(
     release = scheduler_config.SchedulerRelease(
         options.scheduler.kube_scheduler_version, dict(options.scheduler.feature_gates)
     )
-    world = ClusterState(
+    cluster_state = ClusterState(
         workload,
         provider,
         _ignore,
@@ -444,15 +444,15 @@ async def observe_connected(
         batch=cluster_informers.select_capacity_apis(settings),
         scheduler=release,
     )
-    tasks = [asyncio.create_task(world.run()), asyncio.create_task(provider.run())]
+    tasks = [asyncio.create_task(cluster_state.run()), asyncio.create_task(provider.run())]
     try:
-        await clock.run_with_timeout(time, SYNC_TIMEOUT_S, _wait_synced(world, provider))
+        await clock.run_with_timeout(time, SYNC_TIMEOUT_S, _wait_synced(cluster_state, provider))
         memory = await memory_store.MemoryStore(
             workload, options.objects.namespace, options.objects.memory_config_map
         ).read()
-        return world.observe().observation, memory, settings, time.now_s()
+        return cluster_state.observe().observation, memory, settings, time.now_s()
     except TimeoutError:
-        trouble = "; ".join(f"{kind}: {why}" for kind, why in {**world.trouble, **provider.trouble}.items())
+        trouble = "; ".join(f"{kind}: {why}" for kind, why in {**cluster_state.trouble, **provider.trouble}.items())
         raise errors.WindlassError(f"the cluster could not be read within {SYNC_TIMEOUT_S:g} s: {trouble}") from None
     except kube_errors.KubeError as error:
         raise errors.WindlassError(f"the autoscaler's memory could not be read: {error}") from error
@@ -477,8 +477,8 @@ async def query_expander(moment: DecisionInputs, options: ProcessOptions, time: 
     return seen, memory, settings, now_s
 
 
-async def _wait_synced(world: ClusterState, provider: clusterapi_provider.Provider) -> None:
-    await world.wait_synced()
+async def _wait_synced(cluster_state: ClusterState, provider: clusterapi_provider.Provider) -> None:
+    await cluster_state.wait_synced()
     await provider.wait_synced()
 
 

@@ -412,19 +412,21 @@ def select_capacity_apis(settings: Settings) -> CapacityApis:
 @contextlib.asynccontextmanager
 async def run_status_controllers(
     api: client.Client,
-    known: CapacityApis,
+    capacity_apis: CapacityApis,
     nodes_now: Callable[[], Sequence[facts.Node]],
     settings: Settings,
     time: clock.Clock,
 ) -> AsyncIterator[None]:
     """Run the status controllers of quotas and buffers. Not used by a process that changes nothing."""
     every_s, tasks = settings.scale_down.scan_interval_s, list[asyncio.Task[None]]()
-    if known.quotas is not None:
+    if capacity_apis.quotas is not None:
         tasks.append(
-            asyncio.create_task(capacity_quotas.run_quota_controller(api, known.quotas, nodes_now, time, every_s))
+            asyncio.create_task(
+                capacity_quotas.run_quota_controller(api, capacity_apis.quotas, nodes_now, time, every_s)
+            )
         )
-    if known.buffers is not None and settings.injection.capacity_buffer_controller_enabled:
-        buffers = capacity_buffers.run_buffer_controller(api, known.buffers, settings.injection, time, every_s)
+    if capacity_apis.buffers is not None and settings.injection.capacity_buffer_controller_enabled:
+        buffers = capacity_buffers.run_buffer_controller(api, capacity_apis.buffers, settings.injection, time, every_s)
         tasks.append(asyncio.create_task(buffers))
     try:
         yield

@@ -361,18 +361,18 @@ class _DeviceStore:
     """DRA facts of one kind in the snapshot's inventory."""
 
     def __init__(self, kept: cluster_snapshot.Snapshot) -> None:
-        self._stock = kept.devices.inventory
+        self._inventory = kept.devices.inventory
         self._known: dict[str, dynamic_resources.DeviceFact] = {}
         self.keys = self._known.keys
 
     def put(self, key: str, fact: dynamic_resources.DeviceFact) -> None:
         if self._known.get(key) != fact:  # ignore changes of claims that do not affect allocation
             self._known[key] = fact
-            self._stock.put(fact)
+            self._inventory.put(fact)
 
     def remove(self, key: str) -> None:
         if key in self._known:
-            self._stock.remove(self._known.pop(key))
+            self._inventory.remove(self._known.pop(key))
 
     def set_aside(self, key: str, fact: dynamic_resources.DeviceFact | None, why: str) -> None:
         """The last known version stays: devices of an unreadable claim are not free."""

@@ -343,25 +343,25 @@ class _Parser:
         return Identifier(word.text, word.at)
 
     def _arguments(self) -> Generator[Rule, Node, tuple[Node, ...]]:
-        found: list[Node] = []
+        nodes: list[Node] = []
         while self._take(")") is None:
-            if found and self._take(",") is None:
+            if nodes and self._take(",") is None:
                 self._expect(")")
-            found.append((yield self.expression()))
-        return tuple(found)
+            nodes.append((yield self.expression()))
+        return tuple(nodes)
 
     def _list(self, at: int) -> Rule:
-        found: list[Node] = []
+        nodes: list[Node] = []
         optional: set[int] = set()
         while self._take("]") is None:
-            if found:
+            if nodes:
                 self._expect(",", "{']', ','}")
                 if self._take("]") is not None:
                     break
             if self._take("?") is not None:
-                optional.add(len(found))
-            found.append((yield self.expression()))
-        return ListLiteral(tuple(found), at, frozenset(optional))
+                optional.add(len(nodes))
+            nodes.append((yield self.expression()))
+        return ListLiteral(tuple(nodes), at, frozenset(optional))
 
     def _map(self, at: int) -> Rule:
         entries: list[tuple[Node, Node]] = []

@@ -10,8 +10,8 @@ import yaml
 
 from windlass import formatting
 from windlass.cli.terminal_output import TextStyle
-from windlass.simulator.autoscaler_run import ScenarioRun
-from windlass.simulator.report import summary
+from windlass.simulator.report import page
+from windlass.simulator.simulation import ScenarioRun
 from windlass.sweep import comparison, sweep_report
 from windlass.sweep.comparison import MEASURES, SettingsRow
 from windlass.sweep.sweep_plan import SweepPlan
@@ -25,7 +25,7 @@ _MAX_VIOLATIONS = 5
 def run_lines(runs: Sequence[ScenarioRun], style: TextStyle) -> Iterator[str]:
     """The table, the expectations and the violations."""
     yield ""
-    summary_rows = summary.summarize(runs)
+    summary_rows = page.summarize(runs)
     yield from (
         _single_run_lines(summary_rows, style) if len(runs) == 1 else _comparison_lines(runs, summary_rows, style)
     )
@@ -33,7 +33,7 @@ def run_lines(runs: Sequence[ScenarioRun], style: TextStyle) -> Iterator[str]:
         yield from _conclusion(run, style, has_title=len(runs) > 1)
 
 
-def _single_run_lines(summary_rows: Sequence[summary.SummaryRow], style: TextStyle) -> Iterator[str]:
+def _single_run_lines(summary_rows: Sequence[page.SummaryRow], style: TextStyle) -> Iterator[str]:
     names, values = (
         formatting.max_width(summary_row.name for summary_row in summary_rows),
         formatting.max_width(one.values[0] for one in summary_rows),
@@ -44,7 +44,7 @@ def _single_run_lines(summary_rows: Sequence[summary.SummaryRow], style: TextSty
 
 
 def _comparison_lines(
-    runs: Sequence[ScenarioRun], summary_rows: Sequence[summary.SummaryRow], style: TextStyle
+    runs: Sequence[ScenarioRun], summary_rows: Sequence[page.SummaryRow], style: TextStyle
 ) -> Iterator[str]:
     names = formatting.max_width(summary_row.name for summary_row in summary_rows)
     for number, run in enumerate(runs):

@@ -19,8 +19,9 @@ from cyclopts import Parameter
 from windlass import errors
 
 if TYPE_CHECKING:
-    from windlass.simulator.autoscaler_run import AutoscalerRunner, ObservedSimulation, ScenarioRun
+    from windlass.simulator.autoscaler_run import AutoscalerRunner, ObservedSimulation
     from windlass.simulator.scenario.model import Scenario
+    from windlass.simulator.simulation import ScenarioRun
     from windlass.simulator.workload_trace import Trace
 
 DEFAULT_ADDRESS = "127.0.0.1:8086"

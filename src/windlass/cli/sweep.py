@@ -90,7 +90,7 @@ def sweep(
         raise errors.InvalidInput("--processes: found with --dask, accepted is one of both")
     axes = search_space.parse_axes(tried or ())
     plan = sweep_plan.make_plan(_read_input(scenario, set_ or (), seed, trace, compress), axes, seeds, runs)
-    folder = out or Path(f"sweep-{plan.world.scenario.name}-{plan.fingerprint[:8]}")
+    folder = out or Path(f"sweep-{plan.sweep_input.scenario.name}-{plan.fingerprint[:8]}")
     with _choose_executor(dask, processes) as executor, sweep_plan.open_outcomes(folder, plan) as kept:
         try:
             _run_plan(plan, executor, kept)
@@ -141,10 +141,12 @@ def _run_plan(plan: "SweepPlan", executor: RunExecutor, kept: "OutcomesFile") ->
 
     left = [task for task in plan.tasks if task not in kept.outcomes]
     if len(left) < len(plan.tasks):
-        print(f"{plan.world.scenario.name}: {len(plan.tasks) - len(left)} runs were played before", file=sys.stderr)
+        print(
+            f"{plan.sweep_input.scenario.name}: {len(plan.tasks) - len(left)} runs were played before", file=sys.stderr
+        )
     if not left:
         return
-    count = terminal_output.CountProgress(sys.stderr, plan.world.scenario.name, len(left))
+    count = terminal_output.CountProgress(sys.stderr, plan.sweep_input.scenario.name, len(left))
     try:
         with contextlib.closing(executor.run(plan, left)) as completed:
             for task, outcome in completed:

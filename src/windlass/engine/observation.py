@@ -109,7 +109,7 @@ class Observation:
         """The nodes that exist, in the snapshot's order."""
         table, reduced = self.snapshot.nodes, self.left_out.nodes
         nodes = [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
-        return [reduce_node(one) if one.name in reduced else one for one in nodes] if reduced else nodes
+        return [reduce_node(node) if node.name in reduced else node for node in nodes] if reduced else nodes
 
     def group_of_nodes(self) -> dict[str, node_groups.NodeGroup]:
         """Group by node name, for nodes that belong to one."""

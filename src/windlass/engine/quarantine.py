@@ -257,15 +257,15 @@ def hide_excluded_pods(seen: Observation) -> Iterator[None]:
         snapshot.pods.left_out, snapshot.pods.pending_left_out = before
 
 
-def find_current(known: Faults, seen: Observation, now_s: float) -> tuple[Faults, Faults]:
+def find_current(faults: Faults, seen: Observation, now_s: float) -> tuple[Faults, Faults]:
     """(faults that hold, faults to retry) of the known faults, for objects that did not change."""
-    if not known:
+    if not faults:
         return (), ()
     present = {suspect.key: suspect for suspect in (*list_suspects(seen), *list_running(seen))}
     kinds = {seen.snapshot.pods.template_keys[number] for number in find_examples(seen)}
     same = [
         fault
-        for fault in known
+        for fault in faults
         if fault.suspect.subject is FaultSubject.PART
         or (fault.suspect.subject is FaultSubject.POD and fault.suspect.value in kinds)
         or (fault.suspect.key in present and present[fault.suspect.key] == fault.suspect)

@@ -83,11 +83,11 @@ class GpuMeasure:
 
     def __call__(self, node: facts.Node, group: str | None) -> dict[str, int]:
         held = count_whole(node, group)
-        found = well_known.find_expected_gpus(
+        expected_gpus = well_known.find_expected_gpus(
             node, self.label, self.templates.get(group) if group is not None else None
         )
-        if found is not None:
-            held[found[0]] = found[1]
+        if expected_gpus is not None:
+            held[expected_gpus[0]] = expected_gpus[1]
         return held
 
     def find_unknown(self, nodes: Iterable[tuple[facts.Node, str | None]]) -> str | None:

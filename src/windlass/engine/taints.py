@@ -47,7 +47,7 @@ CONDITION_TAINTS = frozenset(
 """Keys of taints that stand for a condition of the node."""
 
 DELETION_TAKES_S = 300.0
-"""Within this time of its mark a node counts as being deleted; later, whoever marked it has given up."""
+"""Within this time of the taint a node counts as being deleted; later, the process that set it has given up."""
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,63}")  # a taint's value is never longer
 _LAST_S = 2**63 - 1
@@ -118,7 +118,7 @@ class TransientTaints:
     def judge_starting(self, node: facts.Node) -> facts.Node:
         """The node, or one that is not ready in its stead if a startup taint says that it is still starting.
 
-        A cordoned node is left as it is: nobody waits for it to start.
+        A cordoned node is left as it is: no startup is waited for.
         """
         if not node.taints or node.unschedulable or not readiness.assess_node(node).is_ready:
             return node

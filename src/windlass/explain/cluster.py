@@ -11,10 +11,9 @@ from windlass.engine.model import arrays, facts, plan
 from windlass.engine.model.decision_record import DecisionRecord
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.explain import explain_context, groups, nodes, pods, verdicts
-from windlass.explain.decision_view import DecisionView
+from windlass.explain.decision_view import DecisionView, PodState
 from windlass.explain.groups import GroupExplanation
 from windlass.explain.nodes import DrainExplanation
-from windlass.explain.pods import PodState
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +199,7 @@ def _explain_pending(at: explain_context.ExplainContext, rows: list[int]) -> lis
                 if key not in by_shape:
                     by_shape[key] = resolver.conclude(verdicts.find_verdicts(at, context, row, at.view.new_sizes))
                 states[row] = by_shape[key]
-    members: dict[tuple[int, facts.Owner | None, pods.PodState, str, str], list[int]] = {}
+    members: dict[tuple[int, facts.Owner | None, PodState, str, str], list[int]] = {}
     for row, state in states.items():
         assert state is not None, "the verdicts of the groups gave one"
         pod, shape = at.snapshot.pods.fact(row, ""), int(at.snapshot.pods.shape_ids[row])
@@ -211,7 +210,7 @@ def _explain_pending(at: explain_context.ExplainContext, rows: list[int]) -> lis
     return sorted(pending, key=lambda same: (same.since_s, same.pod))[:_MOST_PODS]
 
 
-def _describe_pending(snapshot: Snapshot, rows: list[int], state: pods.PodState, group: str, node: str) -> PendingPods:
+def _describe_pending(snapshot: Snapshot, rows: list[int], state: PodState, group: str, node: str) -> PendingPods:
     first, since_s = snapshot.pod(rows[0]), min(float(snapshot.pods.created_s[row]) for row in rows)
     owner = f"{first.owner.kind} {first.owner.name}" if first.owner else ""
     return PendingPods(first.key, len(rows), state, owner, dict(first.spec.requests), since_s, group, node)

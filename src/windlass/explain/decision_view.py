@@ -5,20 +5,28 @@ cannot disagree on which group grows, why a node stays or what a pod waits for. 
 kept. They read the snapshot, which must be unchanged since the decision; `freeze` computes what is read later.
 """
 
+from __future__ import annotations
+
 import enum
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from windlass.engine.cluster_state import remediation
-from windlass.engine.loop import Decision
 from windlass.engine.model import deviations, node_groups, plan, scale_up_status
 from windlass.engine.model.cluster_health import NO_NODES, GroupHealth, Readiness
 from windlass.engine.model.decision_record import DecisionRecord
 from windlass.engine.model.durable_memory import StartedDrain
 from windlass.engine.model.scale_down_state import CandidateEvaluation, NodeRemoval, UnremovableNode, UnremovableReason
-from windlass.engine.observation import Observation
+from windlass.engine.model.scale_up_status import BestOptionsResponse, ResponseEffect
+from windlass.formatting import format_count
+
+if TYPE_CHECKING:  # the decision is handed in: rendering one needs none of the algorithms that made it
+    from windlass.engine.loop import Decision
+    from windlass.engine.observation import Observation
+    from windlass.engine.quarantine import Fault
 
 MAX_NODES_TOTAL_REACHED = "max total nodes in cluster reached"
 
@@ -40,6 +48,50 @@ class RemovalState(enum.StrEnum):
     """It is not a scale-down candidate."""
     NOT_TRIED = "NotTriedYet"
     """Its removal was not simulated: enough other nodes are unneeded."""
+
+
+class PodState(enum.StrEnum):
+    """The state of a pod in scheduling and scale-up."""
+
+    SCHEDULED = "Scheduled"
+    """It is on `node`."""
+    TERMINATING = "Terminating"
+    GATED = "Gated"
+    """Scheduling gates keep the scheduler from looking at it."""
+    OTHER_SCHEDULER = "OtherScheduler"
+    """Its scheduler is none of --allowed-scheduler-names."""
+    NOT_JUDGED = "NotJudged"
+    """The scheduler has not marked it unschedulable yet."""
+    PREEMPTING = "Preempting"
+    """Others are preempted for it on `node`."""
+    EXPENDABLE = "Expendable"
+    """Its priority is below `limit`: it is worth no node."""
+    HAS_ROOM = "HasRoom"
+    """There is room for it on `node`; the scheduler is to bind it."""
+    UPCOMING = "WaitsForUpcomingNode"
+    """There will be room for it on a node of `group` that is on its way, by `until_s`."""
+    DAEMONSET = "DaemonSetPod"
+    """Pods of DaemonSets belong to nodes that are there: none is added for them."""
+    USES_REQUEST = "UsesProvisioningRequest"
+    """It uses the capacity that the ProvisioningRequest `why` asks for: none is added for the pod itself."""
+    TOO_YOUNG = "TooYoung"
+    """It has not waited long enough; it has at `until_s`."""
+    LOOP_ENDED = "LoopEnded"
+    """Nothing is scaled up now: `why`."""
+    MAX_NODES = "MaxNodesTotalReached"
+    """The cluster has as many nodes as --max-nodes-total, `limit`, allows."""
+    MORE_TO_COME = "MorePodsLikely"
+    """Others came just now, and more may: one scale-up should serve them all."""
+    HELPED = "Helped"
+    """`group` grows for it."""
+    LATER = "Later"
+    """Some group could help, but not in this loop: `why`, where something else is served."""
+    HELD = "GroupsHeld"
+    """Groups that would take it cannot grow now."""
+    NOWHERE = "NoGroupFits"
+    """No group's node would take it."""
+    UNEVALUATED = "NotEvaluated"
+    """Evaluating it raises an error that nothing foresaw: `why`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +158,7 @@ class DecisionView:
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
 
-    def freeze(self) -> "DecisionView":
+    def freeze(self) -> DecisionView:
         """Compute the parts that are read after acting, when the snapshot may have changed."""
         _ = self.groups
         return self
@@ -274,3 +326,35 @@ def _verdicts(number: int, proposal: scale_up_status.ScaleUpProposal) -> Iterato
         yield equivalent.rows, PodVerdict(number, proposal, rejected=equivalent)
     yield proposal.awaiting, PodVerdict(number, proposal)
     yield proposal.helped, PodVerdict(number, proposal, is_helped=True)
+
+
+_MAX_GROUPS = 5
+"""Maximum of groups named in a sentence."""
+
+_NEXT_EXPANDER = "the next expander decides"
+
+
+def describe_opinion(opinion: BestOptionsResponse) -> str:
+    """The sentence, without its full stop."""
+    match opinion.effect:
+        case ResponseEffect.FAILED:
+            return f"the grpc expander gave no answer ({opinion.failure}); {_NEXT_EXPANDER}"
+        case ResponseEffect.NO_OPTION:
+            groups = _list_groups(opinion.unknown_groups)
+            return f"the grpc expander named {groups} and none of the options; {_NEXT_EXPANDER}"
+        case ResponseEffect.NONE_WANTED:
+            return f"the grpc expander wants none of {format_count(len(opinion.about), 'option')}: nothing grows"
+        case ResponseEffect.FOLLOWED:
+            chosen = dict.fromkeys(group for group in opinion.groups if group not in opinion.unknown_groups)
+            more = f"; {_list_groups(opinion.unknown_groups)} is no option" if opinion.unknown_groups else ""
+            return f"the grpc expander chose {_list_groups(tuple(chosen))}{more}"
+
+
+def _list_groups(groups: tuple[str, ...]) -> str:
+    more = len(groups) - _MAX_GROUPS
+    return ", ".join(group or '""' for group in groups[:_MAX_GROUPS]) + (f" and {more} more" if more > 0 else "")
+
+
+def describe_fault(fault: Fault) -> str:
+    """A sentence without its full stop."""
+    return f"windlass could not evaluate {fault.suspect}: {fault.error}; see its log"

@@ -16,13 +16,13 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.loop_state import ScaleUpContext
 from windlass.engine.model import node_groups, scale_up_status
 from windlass.engine.model.decision_record import DecisionRecord
-from windlass.engine.model.scale_up_status import BestOptionsResponse, ExpansionOption, ResponseEffect
+from windlass.engine.model.scale_up_status import ExpansionOption
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.quarantine import Fault, FaultSubject, find_nodes_with_excluded_pods
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
+from windlass.explain import decision_view
 from windlass.explain.decision_view import DecisionView
-from windlass.formatting import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def explain_choice(proposal: scale_up_status.ScaleUpProposal) -> ChoiceExplanati
         tuple(_measure_option(option) for option in choice.options),
         tuple(ExpanderStep(expander, tuple(option.group for option in kept)) for expander, kept in choice.steps),
         {increase.group.id: (increase.group.size, increase.new_size) for increase in proposal.increases},
-        "" if choice.opinion is None else describe_opinion(choice.opinion),
+        "" if choice.opinion is None else decision_view.describe_opinion(choice.opinion),
     )
 
 
@@ -165,49 +165,17 @@ def _measure_option(option: ExpansionOption) -> OptionExplanation:
     )
 
 
-_MAX_GROUPS = 5
-"""Maximum of groups named in a sentence."""
-
-_NEXT_EXPANDER = "the next expander decides"
-
-
-def describe_opinion(opinion: BestOptionsResponse) -> str:
-    """The sentence, without its full stop."""
-    match opinion.effect:
-        case ResponseEffect.FAILED:
-            return f"the grpc expander gave no answer ({opinion.failure}); {_NEXT_EXPANDER}"
-        case ResponseEffect.NO_OPTION:
-            groups = _list_groups(opinion.unknown_groups)
-            return f"the grpc expander named {groups} and none of the options; {_NEXT_EXPANDER}"
-        case ResponseEffect.NONE_WANTED:
-            return f"the grpc expander wants none of {format_count(len(opinion.about), 'option')}: nothing grows"
-        case ResponseEffect.FOLLOWED:
-            chosen = dict.fromkeys(group for group in opinion.groups if group not in opinion.unknown_groups)
-            more = f"; {_list_groups(opinion.unknown_groups)} is no option" if opinion.unknown_groups else ""
-            return f"the grpc expander chose {_list_groups(tuple(chosen))}{more}"
-
-
-def _list_groups(groups: tuple[str, ...]) -> str:
-    more = len(groups) - _MAX_GROUPS
-    return ", ".join(group or '""' for group in groups[:_MAX_GROUPS]) + (f" and {more} more" if more > 0 else "")
-
-
-def describe_fault(fault: Fault) -> str:
-    """A sentence without its full stop."""
-    return f"windlass could not evaluate {fault.suspect}: {fault.error}; see its log"
-
-
 def find_fault_of_pod(at: ExplainContext, row: int) -> str:
     """The fault by which the pod in this row is excluded; empty without one."""
     kind = at.snapshot.pods.template_key(row)
     for fault in at.decision.faults:
         if fault.suspect.subject is FaultSubject.POD and fault.suspect.value == kind:
-            return describe_fault(fault)
+            return decision_view.describe_fault(fault)
         is_named = fault.suspect.name == kind.namespace
         if fault.suspect.subject is FaultSubject.NAMESPACE and is_named:
-            return describe_fault(fault)
+            return decision_view.describe_fault(fault)
         if fault.suspect.subject is FaultSubject.PENDING and is_named and at.snapshot.pods.node_rows[row] < 0:
-            return describe_fault(fault)
+            return decision_view.describe_fault(fault)
     return ""
 
 
@@ -215,7 +183,7 @@ def find_fault_of_node(at: ExplainContext, name: str) -> str:
     """The fault by which the node, its group or a pod on it is excluded; empty without one."""
     for fault in at.decision.faults:
         if fault.suspect.subject is FaultSubject.NODE and fault.suspect.name == name:
-            return describe_fault(fault)
+            return decision_view.describe_fault(fault)
     row = at.snapshot.nodes.rows[name]
     provider_id = at.snapshot.nodes.facts[row].provider_id
     for fault in at.decision.faults:
@@ -223,7 +191,7 @@ def find_fault_of_node(at: ExplainContext, name: str) -> str:
         if isinstance(group, node_groups.NodeGroup) and any(
             instance.provider_id == provider_id for instance in group.instances
         ):
-            return describe_fault(fault)
+            return decision_view.describe_fault(fault)
     if row not in find_nodes_with_excluded_pods(at.snapshot.pods).tolist():
         return ""
     return next((why for pod in at.snapshot.pods_on(row) if (why := find_fault_of_pod(at, pod))), "")

@@ -9,7 +9,7 @@ from windlass.engine.model import facts, node_groups
 from windlass.engine.model.cluster_health import Backoff
 from windlass.engine.quarantine import Fault
 from windlass.engine.scale_up import node_templates
-from windlass.explain import explain_context
+from windlass.explain import decision_view, explain_context
 
 
 class TemplateSource(enum.StrEnum):
@@ -148,7 +148,7 @@ def explain_unevaluated_group(at: explain_context.ExplainContext, fault: Fault) 
     assert isinstance(group, node_groups.NodeGroup), "the fault is a group's"
     return GroupExplanation(
         group.id, at.now_s, group.min_size, group.max_size, group.target_size, 0, 0, 0, 0, 0, 0,
-        is_healthy=False, lacking=0, errors=(explain_context.describe_fault(fault),),
+        is_healthy=False, lacking=0, errors=(decision_view.describe_fault(fault),),
     )  # fmt: skip
 
 

@@ -34,13 +34,13 @@ DetailFunction = Callable[[cluster_snapshot.Snapshot, facts.PodShape, int], str]
 
 
 def find_detail(
-    found: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int, rule: str, reason: scheduling_reasons.Reason
+    snapshot: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int, rule: str, reason: scheduling_reasons.Reason
 ) -> str:
     """The facts that decided on the node of this row; empty if the reason contains them."""
     if isinstance(reason, scheduling_reasons.Insufficient):
         return describe_shortage(reason)
     look = _DETAILS.get(rule)
-    return look(found, shape, row) if look else ""
+    return look(snapshot, shape, row) if look else ""
 
 
 def describe_shortage(reason: scheduling_reasons.Insufficient) -> str:
@@ -49,79 +49,79 @@ def describe_shortage(reason: scheduling_reasons.Insufficient) -> str:
     return f"needs {needed}, {free} of {formatting.format_short_quantity(reason.resource, reason.capacity)} free"
 
 
-def name_taint(found: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
+def name_taint(snapshot: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
     """The first taint of the node that the pod does not tolerate, as kubectl writes taints."""
-    for taint in found.nodes.facts[row].taints:
+    for taint in snapshot.nodes.facts[row].taints:
         repels = taint.effect != "PreferNoSchedule"
         if repels and not any(toleration.tolerates(taint) for toleration in shape.spec.tolerations):
             return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
     return ""
 
 
-def compare_labels(found: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
+def compare_labels(snapshot: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
     """What the node has instead of what the pod's nodeSelector asks for."""
-    labels = found.nodes.facts[row].labels
+    labels = snapshot.nodes.facts[row].labels
     for key, value in shape.spec.node_selector:
         if labels.get(key) != value:
             return f"it has {key}={labels[key]}, not {value}" if key in labels else f"it has no {key}, not {value}"
     return ""
 
 
-def count_skew(found: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
+def count_skew(snapshot: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
     """How many matching pods the node's domain has, and how many the emptiest."""
-    for spreading in pod_topology_spread.count_constraints(found, shape, settings.DEFAULT_FILTER_CONFIG):
+    for spreading in pod_topology_spread.count_constraints(snapshot, shape, settings.DEFAULT_FILTER_CONFIG):
         domain, key = int(spreading.domains[row]), spreading.constraint.topology_key
         if domain == arrays.ABSENT:
             return f"it has no {key}"
         if not spreading.open_domains()[domain]:
-            value = found.nodes.label_column(key).values[domain]
+            value = snapshot.nodes.label_column(key).values[domain]
             here, least = int(spreading.per_domain[domain]), spreading.emptiest
             return f"{_short_key(key)} {value} has {here}, the emptiest has {least}"
     return ""
 
 
-def name_conflicting_pod(found: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
+def name_conflicting_pod(snapshot: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
     """A pod that must not be near: one that the pod avoids, or one that avoids the pod."""
     for term in shape.spec.anti_affinity:
-        counts = found.counts(topology_counts.PodsMatchingAllTerms((term,)))
-        near = _nearest(found, term.topology_key, counts, row)
+        counts = snapshot.counts(topology_counts.PodsMatchingAllTerms((term,)))
+        near = _nearest(snapshot, term.topology_key, counts, row)
         if near is not None:
-            return _name_pod(found, near, lambda other, term=term: _matches(found, other, term))  # type: ignore[misc]
-    for term, tally in found.topology_counts.repelling(shape):
-        near = _nearest(found, term.topology_key, found.topology_counts.counts(tally, found.nodes.count), row)
+            return _name_pod(snapshot, near, lambda other, term=term: _matches(snapshot, other, term))  # type: ignore[misc]
+    for term, tally in snapshot.topology_counts.repelling(shape):
+        near = _nearest(snapshot, term.topology_key, snapshot.topology_counts.counts(tally, snapshot.nodes.count), row)
         if near is not None:
-            return _name_pod(found, near, lambda other, term=term: term in other.spec.anti_affinity)  # type: ignore[misc]
+            return _name_pod(snapshot, near, lambda other, term=term: term in other.spec.anti_affinity)  # type: ignore[misc]
     return ""
 
 
-def name_port_holder(found: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
+def name_port_holder(snapshot: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
     """The pod that holds a host port that this one wants."""
     wanted = {(port.protocol, port.port) for port in shape.spec.host_ports}
-    for pod_row in found.pods_on(row):
-        for port in found.shape_of_row(pod_row).spec.host_ports:
+    for pod_row in snapshot.pods_on(row):
+        for port in snapshot.shape_of_row(pod_row).spec.host_ports:
             if (port.protocol, port.port) in wanted:
-                return f"{found.pod(pod_row).key} holds {port.port}/{port.protocol}"
+                return f"{snapshot.pod(pod_row).key} holds {port.port}/{port.protocol}"
     return ""
 
 
-def _nearest(found: cluster_snapshot.Snapshot, key: str, counts: arrays.Counts, row: int) -> int | None:
+def _nearest(snapshot: cluster_snapshot.Snapshot, key: str, counts: arrays.Counts, row: int) -> int | None:
     """A node of this one's domain on which something is counted."""
-    domains = found.nodes.label_ids(key)
+    domains = snapshot.nodes.label_ids(key)
     if domains[row] == arrays.ABSENT:
         return None
-    near = ((domains == domains[row]) & (counts > 0) & found.nodes.alive).nonzero()[0]
+    near = ((domains == domains[row]) & (counts > 0) & snapshot.nodes.alive).nonzero()[0]
     return int(near[0]) if len(near) else None
 
 
-def _name_pod(found: cluster_snapshot.Snapshot, row: int, is_rival: Callable[[facts.PodShape], bool]) -> str:
-    for pod_row in found.pods_on(row):
-        if is_rival(found.shape_of_row(pod_row)):
-            return f"{found.pod(pod_row).key} is on {found.nodes.names[row]}"
+def _name_pod(snapshot: cluster_snapshot.Snapshot, row: int, is_rival: Callable[[facts.PodShape], bool]) -> str:
+    for pod_row in snapshot.pods_on(row):
+        if is_rival(snapshot.shape_of_row(pod_row)):
+            return f"{snapshot.pod(pod_row).key} is on {snapshot.nodes.names[row]}"
     return ""
 
 
-def _matches(found: cluster_snapshot.Snapshot, other: facts.PodShape, term: facts.PodAffinityTerm) -> bool:
-    return topology_counts.own_term_matches(term, other.profile, found.topology_counts.namespaces)
+def _matches(snapshot: cluster_snapshot.Snapshot, other: facts.PodShape, term: facts.PodAffinityTerm) -> bool:
+    return topology_counts.own_term_matches(term, other.profile, snapshot.topology_counts.namespaces)
 
 
 def _short_key(key: str) -> str:
@@ -261,10 +261,10 @@ def find_remedies(snapshot: Snapshot, pod: facts.Pod, row: int, config: FilterCo
     for _ in range(_ROUNDS):
         changed = apply_remedies(pod, tuple(remedies_found.values()))
         shape = snapshot.shape_of(changed)
-        found = find_obstacles(snapshot, shape, row, config)
-        if not found:
+        obstacles = find_obstacles(snapshot, shape, row, config)
+        if not obstacles:
             return tuple(remedies_found.values())
-        for obstacle in found:
+        for obstacle in obstacles:
             fresh = list(_overcome(snapshot, shape, row, obstacle, config))
             if not fresh:
                 return None

@@ -1,6 +1,5 @@
 """Pod explanation: the state of a pod, the verdict of each group on it, and the scale-up made for it."""
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,52 +9,9 @@ from windlass.engine.model.provisioning import consumed_request
 from windlass.engine.observation import DecisionPart
 from windlass.engine.scale_up import pending_pods
 from windlass.explain import explain_context, verdicts
+from windlass.explain.decision_view import PodState
 from windlass.explain.explain_context import ChoiceExplanation
 from windlass.explain.verdicts import GroupVerdict
-
-
-class PodState(enum.StrEnum):
-    """The state of a pod in scheduling and scale-up."""
-
-    SCHEDULED = "Scheduled"
-    """It is on `node`."""
-    TERMINATING = "Terminating"
-    GATED = "Gated"
-    """Scheduling gates keep the scheduler from looking at it."""
-    OTHER_SCHEDULER = "OtherScheduler"
-    """Its scheduler is none of --allowed-scheduler-names."""
-    NOT_JUDGED = "NotJudged"
-    """The scheduler has not marked it unschedulable yet."""
-    PREEMPTING = "Preempting"
-    """Others are preempted for it on `node`."""
-    EXPENDABLE = "Expendable"
-    """Its priority is below `limit`: it is worth no node."""
-    HAS_ROOM = "HasRoom"
-    """There is room for it on `node`; the scheduler is to bind it."""
-    UPCOMING = "WaitsForUpcomingNode"
-    """There will be room for it on a node of `group` that is on its way, by `until_s`."""
-    DAEMONSET = "DaemonSetPod"
-    """Pods of DaemonSets belong to nodes that are there: none is added for them."""
-    USES_REQUEST = "UsesProvisioningRequest"
-    """It uses the capacity that the ProvisioningRequest `why` asks for: none is added for the pod itself."""
-    TOO_YOUNG = "TooYoung"
-    """It has not waited long enough; it has at `until_s`."""
-    LOOP_ENDED = "LoopEnded"
-    """Nothing is scaled up now: `why`."""
-    MAX_NODES = "MaxNodesTotalReached"
-    """The cluster has as many nodes as --max-nodes-total, `limit`, allows."""
-    MORE_TO_COME = "MorePodsLikely"
-    """Others came just now, and more may: one scale-up should serve them all."""
-    HELPED = "Helped"
-    """`group` grows for it."""
-    LATER = "Later"
-    """Some group could help, but not in this loop: `why`, where something else is served."""
-    HELD = "GroupsHeld"
-    """Groups that would take it cannot grow now."""
-    NOWHERE = "NoGroupFits"
-    """No group's node would take it."""
-    UNEVALUATED = "NotEvaluated"
-    """Evaluating it raises an error that nothing foresaw: `why`."""
 
 
 @dataclass(frozen=True, slots=True)

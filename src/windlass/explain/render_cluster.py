@@ -1,26 +1,27 @@
 """Text of node, group and cluster explanations, and of the plan of the next loop. Nothing is decided here."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from windlass import formatting
 from windlass.engine.model import facts
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.explain import render_pods
-from windlass.explain.cluster import ClusterExplanation, PendingPods, PlanStep
-from windlass.explain.decision_view import RemovalState
-from windlass.explain.explain_context import ChoiceExplanation
-from windlass.explain.groups import GroupExplanation, TemplateExplanation, TemplateSource
-from windlass.explain.nodes import (
-    DrainExplanation,
-    NodeExplanation,
-    NodeUsage,
-    PodDisposition,
-    PodOnRemoval,
-    UnplacedPod,
-)
-from windlass.explain.pods import PodState
-from windlass.formatting import PLAIN_STYLE, TextStyle
+from windlass.explain.decision_view import PodState, RemovalState
+from windlass.explain.groups import TemplateSource
+from windlass.explain.nodes import PodDisposition
+from windlass.formatting import PLAIN_STYLE
 from windlass.kube import time_formats
+
+if TYPE_CHECKING:  # explanations are handed in: their text needs nothing of what made them
+    from collections.abc import Iterator, Sequence
+
+    from windlass.explain.cluster import ClusterExplanation, PendingPods, PlanStep
+    from windlass.explain.explain_context import ChoiceExplanation
+    from windlass.explain.groups import GroupExplanation, TemplateExplanation
+    from windlass.explain.nodes import DrainExplanation, NodeExplanation, NodeUsage, PodOnRemoval, UnplacedPod
+    from windlass.formatting import TextStyle
 
 _TITLES = {
     RemovalState.NOT_AUTOSCALED: "It stays",
@@ -241,10 +242,10 @@ def _render_template(template: TemplateExplanation, tones: TextStyle) -> Iterato
         return
     example = f" ({template.example})" if template.example else ""
     yield tones.faint(f"Node template, from {template.source}{example}:")
-    spelled = formatting.format_quantities(tuple(template.allocatable.items()))
+    quantities = formatting.format_quantities(tuple(template.allocatable.items()))
     rows = [
         (f"  {resource}", total, _describe_taken(template, resource), _describe_left(template, resource))
-        for resource, total in spelled.items()
+        for resource, total in quantities.items()
     ]
     yield from formatting.format_table(("  RESOURCE", "ALLOCATABLE", "ITS OWN PODS", "FREE"), rows, tones)
     if template.pods:
@@ -325,16 +326,16 @@ def _render_groups(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[st
         return
     rows = [
         (
-            one.id,
-            f"{one.min_size}–{one.max_size}",
-            f"{one.target_size}{f' → {one.grows_to}' if one.grows_to is not None else ''}",
-            str(one.ready),
-            str(one.upcoming.nodes if one.upcoming else 0),
-            str(len(one.unneeded)),
-            str(one.deleting),
-            _describe_group_row(one, cluster.at_s),
+            group.id,
+            f"{group.min_size}–{group.max_size}",
+            f"{group.target_size}{f' → {group.grows_to}' if group.grows_to is not None else ''}",
+            str(group.ready),
+            str(group.upcoming.nodes if group.upcoming else 0),
+            str(len(group.unneeded)),
+            str(group.deleting),
+            _describe_group_row(group, cluster.at_s),
         )
-        for one in cluster.groups
+        for group in cluster.groups
     ]
     yield from formatting.format_table(
         ("GROUP", "BOUNDS", "SIZE", "READY", "COMING", "UNNEEDED", "LEAVING", "STATE"), rows, tones

@@ -1,14 +1,24 @@
 """Text of a pod explanation and of the verdicts of groups on a pod. Nothing is decided here."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from windlass import formatting
 from windlass.engine.model import facts, scale_up_status
-from windlass.explain.explain_context import ChoiceExplanation
-from windlass.explain.obstacles import Obstacle, Remedy, RemedyKind, Shortage
-from windlass.explain.pods import PodExplanation, PodState
-from windlass.explain.verdicts import GroupVerdict, ScaleUpBlocker
-from windlass.formatting import PLAIN_STYLE, TextStyle
+from windlass.explain.decision_view import PodState
+from windlass.explain.obstacles import RemedyKind
+from windlass.formatting import PLAIN_STYLE
+
+if TYPE_CHECKING:  # explanations are handed in: their text needs nothing of what made them
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from windlass.explain.explain_context import ChoiceExplanation
+    from windlass.explain.obstacles import Obstacle, Remedy, Shortage
+    from windlass.explain.pods import PodExplanation
+    from windlass.explain.verdicts import GroupVerdict, ScaleUpBlocker
+    from windlass.formatting import TextStyle
 
 
 def describe_shortage(short: Shortage, starts_with: str) -> str:
@@ -92,7 +102,7 @@ def describe_remedies(remedies: Sequence[Remedy], now_s: float) -> str:
 
 
 def describe_condition(verdict: GroupVerdict) -> str:
-    """Whose places it hangs on, if on anybody's."""
+    """The pods whose expected places the verdict depends on, if any."""
     if not verdict.counts_on:
         return ""
     first, more = verdict.counts_on[0], len(verdict.counts_on) - 1
@@ -136,7 +146,7 @@ def _headline(pod: PodExplanation) -> str:
     return " · ".join(parts)
 
 
-def _style(pod: PodExplanation, tones: TextStyle) -> "_Style":
+def _style(pod: PodExplanation, tones: TextStyle) -> _Style:
     if pod.state in (PodState.SCHEDULED, PodState.HAS_ROOM, PodState.HELPED, PodState.UPCOMING):
         return tones.good
     return tones.bad if pod.state in _BAD_STATES else tones.note
@@ -190,7 +200,7 @@ def _describe_limit(pod: PodExplanation) -> str:
     is_full = any(after >= largest.get(group, 0) for group, (_, after) in pod.choice.sizes.items())
     if is_full or added >= wanted:
         return ""
-    pods = next(one.pods for one in pod.choice.options if one.group == pod.choice.winner)
+    pods = next(option.pods for option in pod.choice.options if option.group == pod.choice.winner)
     needed, needed_nodes = formatting.format_count(pods, "pod"), formatting.format_count(wanted, "node")
     return f" {needed} would need {needed_nodes}, and limits allow {added}: some wait."
 
@@ -272,7 +282,7 @@ def _render_remedies(pod: PodExplanation, tones: TextStyle) -> Iterator[str]:
         group_verdict.helps for group_verdict in pod.groups
     ):
         return
-    curable = [one for one in pod.groups if one.is_curable and one.remedies]
+    curable = [group for group in pod.groups if group.is_curable and group.remedies]
     yield ""
     if not curable:
         yield tones.note("No single change of the pod or of a group's size is known that would make it fit.")

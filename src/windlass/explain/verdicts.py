@@ -8,6 +8,7 @@ are named.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from windlass.engine.cluster_state import remediation
 from windlass.engine.loop_state import ScaleUpContext
@@ -17,9 +18,12 @@ from windlass.engine.model.settings import FilterConfig, Settings
 from windlass.engine.scale_up import options, orchestrator
 from windlass.engine.snapshot import topology_counts
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
-from windlass.explain import explain_context, obstacles
+from windlass.explain import obstacles
 from windlass.explain.decision_view import MAX_NODES_TOTAL_REACHED
 from windlass.explain.obstacles import Obstacle, Remedy, RemedyKind
+
+if TYPE_CHECKING:  # `pods` and `cluster` hand in the context
+    from windlass.explain.explain_context import ExplainContext
 
 
 def find_expected_pods(context: ScaleUpContext) -> tuple[int, ...]:
@@ -107,7 +111,7 @@ class GroupVerdict:
 
 
 def find_verdicts(
-    at: explain_context.ExplainContext, context: ScaleUpContext, row: int, growth: Mapping[str, int] = NO_GROWTH
+    at: "ExplainContext", context: ScaleUpContext, row: int, growth: Mapping[str, int] = NO_GROWTH
 ) -> tuple[GroupVerdict, ...]:
     """The verdict of each group on a pending pod, in the groups' order. Its assumed placement is removed first.
 
@@ -124,7 +128,7 @@ def find_verdicts(
 
 
 def _find_verdicts(
-    at: explain_context.ExplainContext,
+    at: "ExplainContext",
     context: ScaleUpContext,
     pod: facts.Pod,
     others: tuple[int, ...],
@@ -208,7 +212,7 @@ def _find_free(snapshot: Snapshot, pod: facts.Pod, row: int) -> dict[str, int]:
 
 
 def _find_blockers(
-    at: explain_context.ExplainContext, context: ScaleUpContext, group: node_groups.NodeGroup, there: int
+    at: "ExplainContext", context: ScaleUpContext, group: node_groups.NodeGroup, there: int
 ) -> Iterator[ScaleUpBlocker]:
     """Everything about its size and state, in the order in which scale-up asks. `there`: nodes of the cluster."""
     unsafe = context.groups.unsafe.get(group.id)

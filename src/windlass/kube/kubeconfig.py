@@ -180,7 +180,7 @@ def parse(text: bytes, name: str) -> Kubeconfig:
     for user in (file_entry.entry for file_entry in config.users.values()):
         if user.exec or user.token_file or user.client_certificate or user.client_key:
             raise errors.InvalidInput(f"kubeconfig {name}: users: files and exec plugins are not allowed here")
-    if any(each.entry.certificate_authority for each in config.clusters.values()):
+    if any(cluster.entry.certificate_authority for cluster in config.clusters.values()):
         raise errors.InvalidInput(f"kubeconfig {name}: clusters: certificate-authority: files are not allowed here")
     return config
 

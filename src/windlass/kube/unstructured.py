@@ -24,8 +24,8 @@ def find_condition(conditions: Iterable[Condition] | None, kind: str) -> Conditi
 
 
 def is_condition_true(conditions: Iterable[Condition] | None, kind: str) -> bool:
-    found = find_condition(conditions, kind)
-    return found is not None and found.get("status") == "True"
+    condition = find_condition(conditions, kind)
+    return condition is not None and condition.get("status") == "True"
 
 
 def set_condition(

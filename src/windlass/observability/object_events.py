@@ -26,7 +26,7 @@ from windlass.engine.model.scale_up_status import (
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.quarantine import Faults
-from windlass.explain import explain_context
+from windlass.explain import decision_view
 from windlass.explain.decision_view import MAX_NODES_TOTAL_REACHED, DecisionView
 from windlass.kube import time_formats
 from windlass.kube.events import NORMAL, WARNING, EventOccurrence, InvolvedObject
@@ -233,7 +233,7 @@ def expander_events(observation: Observation, status: InvolvedObject) -> Iterato
     """Return events of failed gRPC expander calls."""
     for opinion in observation.opinions:
         if opinion.effect in (ResponseEffect.FAILED, ResponseEffect.NO_OPTION):
-            yield EventOccurrence(status, WARNING, "GRPCExpanderFailed", explain_context.describe_opinion(opinion))
+            yield EventOccurrence(status, WARNING, "GRPCExpanderFailed", decision_view.describe_opinion(opinion))
 
 
 def invalid_priority_events(namespace: str, complaints: Iterable[errors.InvalidObject]) -> Iterator[EventOccurrence]:

@@ -242,10 +242,10 @@ def diff_status(before: PublishedStatus, after: PublishedStatus) -> StatusChange
     sampled_s = before.samples[-1].at_s if before.samples else float("-inf")
     return StatusChange(
         after.cluster,
-        tuple(one for one in after.groups if groups.get(one.id) != one),
-        tuple(sorted(groups.keys() - {one.id for one in after.groups})),
-        tuple(one for one in after.nodes if nodes.get(one.name) != one),
-        tuple(sorted(nodes.keys() - {one.name for one in after.nodes})),
+        tuple(group for group in after.groups if groups.get(group.id) != group),
+        tuple(sorted(groups.keys() - {group.id for group in after.groups})),
+        tuple(node for node in after.nodes if nodes.get(node.name) != node),
+        tuple(sorted(nodes.keys() - {node.name for node in after.nodes})),
         None if after.pending == before.pending else after.pending,
         tuple(published_decision for published_decision in after.decisions if published_decision.number > number),
         tuple(cluster_sample for cluster_sample in after.samples if cluster_sample.at_s > sampled_s),
@@ -258,8 +258,8 @@ def apply_change(before: PublishedStatus, change: StatusChange) -> PublishedStat
     nodes = {published_node.name: published_node for published_node in before.nodes}
     return PublishedStatus(
         change.cluster,
-        _merge_by_key(groups, change.groups_gone, ((one.id, one) for one in change.groups)),
-        _merge_by_key(nodes, change.nodes_gone, ((one.name, one) for one in change.nodes)),
+        _merge_by_key(groups, change.groups_gone, ((group.id, group) for group in change.groups)),
+        _merge_by_key(nodes, change.nodes_gone, ((node.name, node) for node in change.nodes)),
         before.pending if change.pending is None else change.pending,
         carry_over_decisions((*before.decisions, *change.decisions)),
         carry_over_samples((*before.samples, *change.samples)),

@@ -93,7 +93,7 @@ class StatusPublisher:
         """`pause_s`: minimum real seconds between two statuses, for fast simulations."""
         self.setting = setting
         self.now_s = now_s
-        self._chronicle = DecisionLog(now_s, MAX_DECISIONS)
+        self._decision_log = DecisionLog(now_s, MAX_DECISIONS)
         self._history = _StatusHistory(sample_s)
         self._pause_s, self._made_s = pause_s, float("-inf")
         self._lock = threading.Lock()
@@ -115,7 +115,7 @@ class StatusPublisher:
 
     def on_decision(self, view: DecisionView, now_s: float) -> None:
         """Publish a decision. Must be called while the snapshot is unchanged since the decision."""
-        self._chronicle.add_decision(view)
+        self._decision_log.add_decision(view)
         self._view = view
         figures = status_builder.measure_cluster(view.observation, now_s)
         self._history.note(figures)
@@ -127,7 +127,7 @@ class StatusPublisher:
 
     def on_advance(self, observation: Observation, advanced: DrainLoopResult, now_s: float) -> None:
         """Publish a drain step."""
-        self._chronicle.add_drains(advanced)
+        self._decision_log.add_drains(advanced)
         self._phases = {drain.node: str(drain.phase) for drain in advanced.story if drain.phase not in ENDED_PHASES}
         before, view = self._status, self._view
         if self.is_watched and before is not None and view is not None and self._is_time():
@@ -208,7 +208,7 @@ class StatusPublisher:
             watcher._wake()
 
     def _fill(self, made: PublishedStatus) -> PublishedStatus:
-        log_entries, first = self._chronicle.entries, self._chronicle.count - len(self._chronicle.entries)
+        log_entries, first = self._decision_log.entries, self._decision_log.count - len(self._decision_log.entries)
         decisions = tuple(
             PublishedDecision(
                 first + place,

@@ -10,7 +10,6 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from windlass import clock, errors
@@ -26,11 +25,11 @@ from windlass.explain import explain_context
 from windlass.explain.decision_view import DecisionView
 from windlass.kube import transport
 from windlass.observability import status_builder
-from windlass.observability.decision_log import DecisionLog, LogEntry
+from windlass.observability.decision_log import DecisionLog
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.providers.clusterapi import auto_discovery
 from windlass.simulator.scenario import model
-from windlass.simulator.simulation import Simulation, SimulationResult
+from windlass.simulator.simulation import ScenarioRun, Simulation
 from windlass.simulator.workload_trace import Trace
 
 _FORCED_FLAGS = {"leader-elect": ["false"], "kube-client-qps": ["0"]}
@@ -54,56 +53,62 @@ class ProcessObserver(Protocol):
 
 
 async def run_autoscaler(
-    simulation: Simulation, hear: DecisionCallback = lambda decision: None, audience: ProcessObserver | None = None
+    simulation: Simulation,
+    on_decision: DecisionCallback = lambda decision: None,
+    observer: ProcessObserver | None = None,
 ) -> None:
     """Run until cancelled. InvalidInput for unusable flags."""
     scenario = simulation.scenario
-    await run_process(scenario, simulation.transport, simulation.clock, random.Random(scenario.seed), hear, audience)
+    await run_process(
+        scenario, simulation.transport, simulation.clock, random.Random(scenario.seed), on_decision, observer
+    )
 
 
 async def run_process(
     scenario: model.Scenario,
     server: transport.Transport,
     time: clock.Clock,
-    chance: random.Random,
-    hear: DecisionCallback = lambda decision: None,
-    audience: ProcessObserver | None = None,
-    think: DecisionRunner[Decision] = run_inline,
+    rng: random.Random,
+    on_decision: DecisionCallback = lambda decision: None,
+    observer: ProcessObserver | None = None,
+    run_decision: DecisionRunner[Decision] = run_inline,
 ) -> None:
-    """Run one autoscaler process until cancelled. `think` runs a decision."""
+    """Run one autoscaler process until cancelled. `run_decision` runs a decision."""
     given = {name: [model.format_flag(value)] for name, value in scenario.flags.items()}
     servers = app.ApiServers(server, server)
-    settings, wiring = (
+    settings, options = (
         flags.parse_settings(given),
         flags.parse_process_options({**_DEFAULT_FLAGS, **given, **_FORCED_FLAGS}),
     )
-    playing = app.AutoscalerProcess(
+    process = app.AutoscalerProcess(
         servers,
         settings,
-        wiring,
+        options,
         auto_discovery.read_config((), {}),
         time,
-        _report_decisions(hear, think),
-        chance,
-        audience.published if audience is not None else None,
+        _report_decisions(on_decision, run_decision),
+        rng,
+        observer.published if observer is not None else None,
     )
-    playing.reporter.keeps_gauges = False
-    if audience is not None:
-        audience.attach(playing)
+    process.reporter.keeps_gauges = False
+    if observer is not None:
+        observer.attach(process)
     async with asyncio.TaskGroup() as together:
-        together.create_task(playing.cluster_state.run())
-        together.create_task(playing.provider.run())
-        together.create_task(playing.lead())
+        together.create_task(process.cluster_state.run())
+        together.create_task(process.provider.run())
+        together.create_task(process.lead())
 
 
-def _report_decisions(hear: DecisionCallback, think: DecisionRunner[Decision]) -> DecisionRunner[Decision]:
+def _report_decisions(
+    on_decision: DecisionCallback, run_decision: DecisionRunner[Decision]
+) -> DecisionRunner[Decision]:
     """A decision runner that reports decisions."""
 
     async def run_and_report(work: Callable[[], Decision]) -> Decision:
-        decision = await think(work)
+        decision = await run_decision(work)
         # Queries between two loops are answered here, too; a loop with an expander's answer decides again.
         if isinstance(decision, Decision) and decision.question is None:
-            hear(decision)
+            on_decision(decision)
         return decision
 
     return run_and_report
@@ -113,23 +118,6 @@ SimulationHook = Callable[[Simulation], None]
 """Called with a simulation before it runs."""
 
 AutoscalerRunner = Callable[[Simulation, DecisionCallback], Coroutine[Any, Any, None]]
-
-
-@dataclass(frozen=True, slots=True)
-class ScenarioRun:
-    """Result of one scenario run."""
-
-    label: str
-    """The settings, as on the command line, or `as written`."""
-    scenario: model.Scenario
-    result: SimulationResult
-    decisions: tuple[LogEntry, ...]
-    fixed_nodes: int = 0
-    """Number of machines of the recorded cluster; 0 without a trace."""
-
-    @property
-    def lasts_s(self) -> float:
-        return float(self.scenario.duration)
 
 
 def run_scenario(
@@ -142,10 +130,10 @@ def run_scenario(
     """Run a scenario to its end. `with_` runs the autoscaler."""
     simulation = Simulation(scenario, trace)
     watch(simulation)
-    chronicle = DecisionLog(simulation.clock.monotonic_s)
-    result = simulation.run(lambda story: with_(story, lambda decision: chronicle.add_decision(DecisionView(decision))))
+    decision_log = DecisionLog(simulation.clock.monotonic_s)
+    result = simulation.run(lambda running: with_(running, lambda made: decision_log.add_decision(DecisionView(made))))
     fixed = 0 if trace is None else trace.machine_count
-    return ScenarioRun(label, scenario, result, tuple(chronicle.entries), fixed)
+    return ScenarioRun(label, scenario, result, tuple(decision_log.entries), fixed)
 
 
 T = TypeVar("T")
@@ -174,22 +162,22 @@ class ObservedSimulation:
 
     # Simulation's thread
 
-    async def run(self, story: Simulation, hear: DecisionCallback) -> None:
+    async def run(self, simulation: Simulation, on_decision: DecisionCallback) -> None:
         """As `autoscaler_run.run_autoscaler`, at the given speed."""
-        self._clock, self._loop = story.clock, asyncio.get_running_loop()
-        pacing = asyncio.create_task(self._keep_pace(story.clock))
+        self._clock, self._loop = simulation.clock, asyncio.get_running_loop()
+        pacing = asyncio.create_task(self._keep_pace(simulation.clock))
         try:
-            await run_autoscaler(story, hear, self)
+            await run_autoscaler(simulation, on_decision, self)
         finally:
             pacing.cancel()
             await self._end()
 
-    async def _keep_pace(self, story: clock.VirtualClock) -> None:
+    async def _keep_pace(self, virtual: clock.VirtualClock) -> None:
         """Sleep whenever the simulation is ahead of the speed. Virtual time is not affected."""
-        began_s, from_s = time.monotonic(), story.monotonic_s()
+        began_s, from_s = time.monotonic(), virtual.monotonic_s()
         while self._speed > 0.0:
-            await story.sleep(self._speed * _SLICE_S)
-            ahead_s = (story.monotonic_s() - from_s) / self._speed - (time.monotonic() - began_s)
+            await virtual.sleep(self._speed * _SLICE_S)
+            ahead_s = (virtual.monotonic_s() - from_s) / self._speed - (time.monotonic() - began_s)
             while ahead_s > 0.0:
                 time.sleep(min(ahead_s, _SLICE_S))
                 ahead_s -= _SLICE_S

@@ -137,7 +137,7 @@ class NodeCapacityRule:
     def __init__(self) -> None:
         self._has: dict[str, dict[str, int]] = {}
         self._taken: dict[str, dict[str, int]] = {}
-        self._seats: dict[str, tuple[str, dict[str, int]]] = {}
+        self._bound_pods: dict[str, tuple[str, dict[str, int]]] = {}
         self._touched: dict[str, None] = {}
         self._known: IdentityCache[dict[str, int]] = IdentityCache()
 
@@ -155,13 +155,13 @@ class NodeCapacityRule:
     def _on_pod(self, change: Change) -> None:
         pod = change.now
         is_here = pod is not None and bool(pod["spec"].get("nodeName")) and not is_finished(pod)
-        if is_here == (change.key in self._seats):
+        if is_here == (change.key in self._bound_pods):
             return
         if pod is not None and is_here:
-            seat = self._seats[change.key] = (pod["spec"]["nodeName"], self._requests(pod))
+            seat = self._bound_pods[change.key] = (pod["spec"]["nodeName"], self._requests(pod))
             self._add(*seat, 1)
         else:
-            self._add(*self._seats.pop(change.key), -1)
+            self._add(*self._bound_pods.pop(change.key), -1)
 
     def _requests(self, pod: Json) -> dict[str, int]:
         containers = pod["spec"]["containers"]  # pods of one owner share the spec object
@@ -232,7 +232,7 @@ class DisruptionBudgetRule:
     def __init__(self) -> None:
         self._budgets: dict[str, Json] = {}
         self._pods: dict[str, Json] = {}
-        self._mine: dict[str, tuple[str, ...]] = {}
+        self._budgets_of_pod: dict[str, tuple[str, ...]] = {}
         """Names of budgets by pod."""
         self._healthy: dict[str, set[str]] = {}
         self._members: dict[str, set[str]] = {}
@@ -273,7 +273,7 @@ class DisruptionBudgetRule:
         self._healthy[key], self._members[key], self._owners[key] = set(), set(), Counter()
         for name, pod in self._pods.items():
             if self._selects(change.now, pod):
-                self._mine[name] = (*self._mine.get(name, ()), key)
+                self._budgets_of_pod[name] = (*self._budgets_of_pod.get(name, ()), key)
                 self._note(name, pod)
 
     def _selects(self, budget: Json, pod: Json) -> bool:
@@ -286,18 +286,19 @@ class DisruptionBudgetRule:
         if pod is None:
             self._pods.pop(key, None)
             uid = controller_of(change.obj).get("uid", "")
-            for name in self._mine.pop(key, ()):
+            for name in self._budgets_of_pod.pop(key, ()):
                 self._healthy[name].discard(key)
                 if key in self._members[name]:
                     self._members[name].remove(key)
                     self._owners[name] -= Counter((uid,))
             return
         self._pods[key] = pod
-        if key not in self._mine:
-            self._mine[key] = tuple(name for name, found in self._budgets.items() if self._selects(found, pod))
-        if not self._mine[key]:
+        if key not in self._budgets_of_pod:
+            selecting = (name for name, budget in self._budgets.items() if self._selects(budget, pod))
+            self._budgets_of_pod[key] = tuple(selecting)
+        if not self._budgets_of_pod[key]:
             return
-        was_healthy = {name: key in self._healthy[name] for name in self._mine[key]}
+        was_healthy = {name: key in self._healthy[name] for name in self._budgets_of_pod[key]}
         self._note(key, pod)
         if before is not None and is_deleting(pod) and not is_deleting(before) and _is_evicted(pod):
             for name, was in was_healthy.items():
@@ -306,7 +307,7 @@ class DisruptionBudgetRule:
 
     def _note(self, key: str, pod: Json) -> None:
         is_healthy = is_condition_true(pod, "Ready") and not is_deleting(pod)
-        for name in self._mine[key]:
+        for name in self._budgets_of_pod[key]:
             if key not in self._members[name]:
                 self._members[name].add(key)
                 self._owners[name][controller_of(pod).get("uid", "")] += 1
@@ -402,8 +403,8 @@ class InvariantChecker:
 
     watched_kinds = api_objects.WATCHED
 
-    def __init__(self, pulse: EventLoop, excused: Set[tuple[str, int]]) -> None:
-        self._pulse = pulse
+    def __init__(self, event_loop: EventLoop, excused: Set[tuple[str, int]]) -> None:
+        self._event_loop = event_loop
         self._rules: tuple[InvariantRule, ...] = (
             SingleNodeRule(),
             NodeCapacityRule(),
@@ -414,7 +415,7 @@ class InvariantChecker:
         self.violations: list[Violation] = []
         self.steps = 0
         """Number of times that all rules were checked."""
-        pulse.after_each_step(self._check_rules)
+        event_loop.after_each_step(self._check_rules)
 
     def on_change(self, change: Change) -> None:
         for rule in self._rules:
@@ -428,6 +429,6 @@ class InvariantChecker:
         for rule in self._rules:
             self._record(rule, rule.check())
 
-    def _record(self, rule: InvariantRule, found: Iterable[Breach]) -> None:
-        for name, said in found:
-            self.violations.append(Violation(round(self._pulse.now_s(), 3), rule.rule, name, said))
+    def _record(self, rule: InvariantRule, breaches: Iterable[Breach]) -> None:
+        for name, said in breaches:
+            self.violations.append(Violation(round(self._event_loop.now_s(), 3), rule.rule, name, said))

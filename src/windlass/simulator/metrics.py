@@ -50,10 +50,10 @@ class CostLowerBound:
             "memory",
             *sorted({name for node_group in groups for name in node_group.allocatable if "/" in name}),
         )
-        self._capacity = np.array([self._vector(_allocatable_of(one)) for one in groups])
-        self._nodes = [_example_node(one) for one in groups]
-        self._prices = np.array([one.price_per_hour for one in groups])
-        self._least_sizes = np.array([one.min_size for one in groups])
+        self._capacity = np.array([self._vector(_allocatable_of(group)) for group in groups])
+        self._nodes = [_example_node(group) for group in groups]
+        self._prices = np.array([group.price_per_hour for group in groups])
+        self._least_sizes = np.array([group.min_size for group in groups])
 
     def _vector(self, amounts: resource_requests.ResourceList) -> list[float]:
         return [float(amounts.get(name, 0)) for name in self._names]
@@ -166,10 +166,10 @@ class MetricsCollector:
         api_objects.DAEMON_SETS,
     )
 
-    def __init__(self, world: SimulatedCluster, sample_s: float) -> None:
-        self._world, self._api, self._pulse = world, world.api, world.event_loop
-        self._demand = CostLowerBound(list(world.cloud.groups.values()))
-        self.series = MetricSeries(sample_s, {name: [] for name in world.cloud.groups})
+    def __init__(self, cluster: SimulatedCluster, sample_s: float) -> None:
+        self._cluster, self._api, self._event_loop = cluster, cluster.api, cluster.event_loop
+        self._demand = CostLowerBound(list(cluster.cloud.groups.values()))
+        self.series = MetricSeries(sample_s, {name: [] for name in cluster.cloud.groups})
         self.wait_times_s = array.array("d")
         """Pending times of pods that were bound."""
         self.given_up_s = array.array("d")
@@ -180,12 +180,12 @@ class MetricsCollector:
         self._waiting: dict[str, float] = {}
         self._seated: dict[str, resource_requests.ResourceList] = {}
         self._ready: dict[str, tuple[str, resource_requests.ResourceList]] = {}
-        self._ready_count = dict.fromkeys(world.cloud.groups, 0)
+        self._ready_count = dict.fromkeys(cluster.cloud.groups, 0)
         self._billed: dict[str, float] = {}
         self._amounts: IdentityCache[resource_requests.ResourceList] = IdentityCache()
         self._read_s = 0.0
         self._is_begun = False
-        world.cloud.add_listener(self)
+        cluster.cloud.add_listener(self)
 
     # ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -194,12 +194,12 @@ class MetricsCollector:
         self._is_begun = True
         self.counts = dict.fromkeys(self.counts, 0)
         del self.wait_times_s[:], self.given_up_s[:]
-        self._read_s = self._pulse.now_s()
+        self._read_s = self._event_loop.now_s()
         self._sample()
 
     def integrate(self) -> None:
         """Integrate over the time since the last step, in which no value changed."""
-        now_s = self._pulse.now_s()
+        now_s = self._event_loop.now_s()
         if not self._is_begun or now_s <= self._read_s:
             return
         every_s = self.series.every_s
@@ -237,7 +237,7 @@ class MetricsCollector:
 
     def pending_s(self) -> list[float]:
         """Pending times of pods that are still pending."""
-        return [self._pulse.now_s() - since_s for since_s in self._waiting.values()]
+        return [self._event_loop.now_s() - since_s for since_s in self._waiting.values()]
 
     # ── Machines ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -284,7 +284,7 @@ class MetricsCollector:
         if before is not None:
             self._change_ready(*before, -1)
         if change.now is not None and api_objects.is_ready(change.now):
-            instance = self._world.cloud.instances.get(f"default/{name}")
+            instance = self._cluster.cloud.instances.get(f"default/{name}")
             if instance is not None:
                 found = self._ready[name] = (instance.group.name, resource_requests.node_allocatable(change.now))
                 self._change_ready(*found, 1)
@@ -313,13 +313,13 @@ class MetricsCollector:
             if key in self._waiting:
                 self.given_up_s.append(self._waited_s(key))
         elif is_counted and before is None and not api_objects.node_of(pod):
-            self._waiting[key] = self._pulse.now_s()
+            self._waiting[key] = self._event_loop.now_s()
         elif api_objects.node_of(pod) and key in self._waiting:
             self.wait_times_s.append(self._waited_s(key))
 
     def _waited_s(self, key: str) -> float:
         """The pending time of a pod that is no longer pending."""
-        return round(max(self._pulse.now_s() - self._waiting.pop(key), 0.0), 3)
+        return round(max(self._event_loop.now_s() - self._waiting.pop(key), 0.0), 3)
 
     def _follow_demand(self, change: Change, is_daemon: bool) -> None:
         key = change.key

@@ -10,6 +10,7 @@ from typing import Any
 
 from windlass import clock
 from windlass.kube import transport
+from windlass.observability.decision_log import LogEntry
 from windlass.simulator import metrics, workload_trace
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 from windlass.simulator.invariants import InvariantChecker, Violation
@@ -34,6 +35,23 @@ class SimulationResult:
     @property
     def is_as_expected(self) -> bool:
         return not self.violations and all(outcome.is_met for outcome in self.outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRun:
+    """Result of one scenario run."""
+
+    label: str
+    """The settings, as on the command line, or `as written`."""
+    scenario: model.Scenario
+    result: SimulationResult
+    decisions: tuple[LogEntry, ...]
+    fixed_nodes: int = 0
+    """Number of machines of the recorded cluster; 0 without a trace."""
+
+    @property
+    def lasts_s(self) -> float:
+        return float(self.scenario.duration)
 
 
 @contextlib.contextmanager

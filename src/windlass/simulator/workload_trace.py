@@ -192,8 +192,8 @@ def _make_group(type_: MachineType, count: int) -> model.Group:
 class TracePlayer:
     """Creates the pods of a trace at their recorded times."""
 
-    def __init__(self, trace: Trace, world: SimulatedCluster) -> None:
-        self._pods, self._world = trace.pods, world
+    def __init__(self, trace: Trace, cluster: SimulatedCluster) -> None:
+        self._pods, self._cluster = trace.pods, cluster
         self._next = 0
 
     def start(self) -> None:
@@ -202,13 +202,13 @@ class TracePlayer:
     def _await_next(self) -> None:
         """Schedule a timer for the next pod only."""
         if self._next < len(self._pods):
-            wait_s = max(self._pods[self._next].created_s - self._world.event_loop.now_s(), 0.0)
-            self._world.event_loop.call_later(wait_s, self._hand_in)
+            wait_s = max(self._pods[self._next].created_s - self._cluster.event_loop.now_s(), 0.0)
+            self._cluster.event_loop.call_later(wait_s, self._hand_in)
 
     def _hand_in(self) -> None:
         pod = self._pods[self._next]
         self._next += 1
-        self._world.api.post(api_objects.JOBS, make_trace_job(pod))
+        self._cluster.api.post(api_objects.JOBS, make_trace_job(pod))
         self._await_next()
 
 

@@ -12,20 +12,53 @@ import itertools
 import multiprocessing
 import os
 import signal
+import threading
+import traceback
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+import msgspec
+
 from windlass import errors, product
+from windlass.simulator import autoscaler_run
+from windlass.simulator.simulation import Simulation
 from windlass.sweep import sweep_plan
-from windlass.sweep.sweep_plan import RunOutcome, SweepPlan, SweepTask, serialize
+from windlass.sweep.sweep_plan import RunOutcome, SweepInput, SweepPlan, SweepTask, deserialize, serialize
 
 _MAX_ATTEMPTS = 2
 
 _EXIT_TIMEOUT_S = 5.0
 """Seconds between SIGTERM and SIGKILL."""
+
+_ONE_RUN_AT_A_TIME = threading.Lock()
+"""One run at a time in a process: a simulation changes the process's garbage collection thresholds."""
+
+_MAX_VIOLATION_TEXTS = 5
+"""Violations that are kept as text; all are counted."""
+
+
+def run_task(packed: bytes, flags: dict[str, str], seed: int) -> RunOutcome:
+    """Run one task; the outcome does not depend on the executor. Errors are returned as a failed outcome."""
+    try:
+        with _ONE_RUN_AT_A_TIME:
+            return _run_simulation(deserialize(packed), flags, seed)
+    except Exception as error:  # any error concerns this run only
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return RunOutcome(failed=f"{type(error).__name__}: {error} ({where.name})")
+
+
+def _run_simulation(sweep_input: SweepInput, flags: dict[str, str], seed: int) -> RunOutcome:
+    scenario = msgspec.structs.replace(sweep_input.scenario, seed=seed, flags={**sweep_input.scenario.flags, **flags})
+    result = Simulation(scenario, sweep_input.trace).run(autoscaler_run.run_autoscaler)
+    return RunOutcome(
+        result.totals,
+        tuple(str(expectation_result) for expectation_result in result.outcomes if not expectation_result.is_met),
+        tuple(str(violation) for violation in result.violations[:_MAX_VIOLATION_TEXTS]),
+    )
+
 
 RunRequest = tuple[dict[str, str], int]
 """Flags and seed."""
@@ -48,11 +81,11 @@ class ProcessExecutor:
 
     def run(self, plan: SweepPlan, tasks: Sequence[SweepTask]) -> Generator[tuple[SweepTask, RunOutcome]]:
         """Tasks with their outcomes, in order of completion."""
-        crew = _WorkerPool(plan, serialize(plan.world), min(self.count, len(tasks)))
+        pool = _WorkerPool(plan, serialize(plan.sweep_input), min(self.count, len(tasks)))
         try:
-            yield from crew.run(tasks)
+            yield from pool.run(tasks)
         finally:
-            crew.stop()
+            pool.stop()
 
 
 def count_cores() -> int:
@@ -151,7 +184,7 @@ def _run_worker(connection: "connection.Connection[RunOutcome, RunRequest]", pac
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, OSError):
         while True:
-            connection.send(sweep_plan.run_task(packed, *connection.recv()))
+            connection.send(run_task(packed, *connection.recv()))
 
 
 _CONNECT_TIMEOUT_S = 5.0
@@ -171,7 +204,7 @@ class DaskExecutor:
 
     def run(self, plan: SweepPlan, tasks: Sequence[SweepTask]) -> Generator[tuple[SweepTask, RunOutcome]]:
         """Tasks with their outcomes, in order of completion. Closing the iterator cancels queued tasks."""
-        packed, waiting = sweep_plan.serialize(plan.world), iter(tasks)
+        packed, waiting = sweep_plan.serialize(plan.sweep_input), iter(tasks)
         under_way: dict[Any, SweepTask] = {}
 
         def submit(count: int) -> list[Any]:
@@ -187,9 +220,7 @@ class DaskExecutor:
                 ended.add(another)
 
     def _submit(self, plan: SweepPlan, packed: bytes, task: SweepTask) -> Any:
-        return self.client.submit(
-            sweep_plan.run_task, packed, dict(plan.settings[task.settings]), task.seed, pure=False
-        )
+        return self.client.submit(run_task, packed, dict(plan.settings[task.settings]), task.seed, pure=False)
 
     def _read(self, future: Any) -> RunOutcome:
         if future.status in ("cancelled", "lost"):

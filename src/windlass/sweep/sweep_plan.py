@@ -10,8 +10,6 @@ import hashlib
 import itertools
 import math
 import pickle
-import threading
-import traceback
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,10 +23,8 @@ import numpy as np
 import windlass
 from windlass import errors, product
 from windlass.autoscaler.options import command_line, flags
-from windlass.simulator import autoscaler_run
 from windlass.simulator.metrics import Totals
 from windlass.simulator.scenario import model
-from windlass.simulator.simulation import Simulation
 from windlass.simulator.workload_trace import Trace
 from windlass.sweep import search_space
 
@@ -57,8 +53,8 @@ class SweepInput:
     trace: Trace | None = None
 
 
-def serialize(world: SweepInput) -> bytes:
-    return zlib.compress(pickle.dumps(world, protocol=5))
+def serialize(sweep_input: SweepInput) -> bytes:
+    return zlib.compress(pickle.dumps(sweep_input, protocol=5))
 
 
 @functools.lru_cache(maxsize=2)
@@ -68,9 +64,9 @@ def deserialize(packed: bytes) -> SweepInput:
     return sweep_input
 
 
-def input_digest(world: SweepInput) -> str:
+def input_digest(sweep_input: SweepInput) -> str:
     """A digest of the content of the input."""
-    return hashlib.sha256(msgspec.json.encode(world, enc_hook=_plain)).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(sweep_input, enc_hook=_plain)).hexdigest()
 
 
 def _plain(value: object) -> object:
@@ -102,7 +98,7 @@ class SweepTask:
 class SweepPlan:
     """All runs of a sweep. The same arguments make the same plan."""
 
-    world: SweepInput
+    sweep_input: SweepInput
     tried: tuple[str, ...]
     """Flags of the search space, in the given order."""
     settings: tuple[Flags, ...]
@@ -115,7 +111,7 @@ class SweepPlan:
 
     def flag_value(self, number: int, flag: str) -> str:
         """The value of a flag in these settings."""
-        given = {**format_flags(self.world.scenario), **self.settings[number]}
+        given = {**format_flags(self.sweep_input.scenario), **self.settings[number]}
         if flag in given:
             return given[flag]
         found = {**flags.DECISION_FLAGS, **flags.PROCESS_FLAGS}.get(flag)
@@ -124,23 +120,25 @@ class SweepPlan:
     @property
     def fingerprint(self) -> str:
         """Identifies the plan, and the version of windlass."""
-        told = [input_digest(self.world), self.tried, [dict(item) for item in self.settings], self.seeds]
+        told = [input_digest(self.sweep_input), self.tried, [dict(item) for item in self.settings], self.seeds]
         return hashlib.sha256(msgspec.json.encode([program_version(), told])).hexdigest()
 
 
-def make_plan(world: SweepInput, axes: Sequence[search_space.SearchAxis], seeds: int, runs: int | None) -> SweepPlan:
+def make_plan(
+    sweep_input: SweepInput, axes: Sequence[search_space.SearchAxis], seeds: int, runs: int | None
+) -> SweepPlan:
     """Every combination, or random settings for `runs` runs. InvalidInput for unusable arguments."""
     if seeds < 1:
         raise errors.InvalidInput(f"--seeds: found {seeds}, accepted is 1 or more")
     if runs is not None and runs < 2 * seeds:
         said = f"the current settings and one other with each of {seeds} seeds"
         raise errors.InvalidInput(f"--runs: found {runs}, accepted is {2 * seeds} or more: {said}")
-    first = world.scenario.seed
+    first = sweep_input.scenario.seed
     found = _all_combinations(axes, seeds) if runs is None else _draw(axes, runs // seeds - 1, first)
-    chosen = _drop_equal_settings(world.scenario, found)
+    chosen = _drop_equal_settings(sweep_input.scenario, found)
     if len(chosen) < 2:
         raise errors.InvalidInput("--try: found nothing but the current settings, accepted are others")
-    return SweepPlan(world, tuple(axis.flag for axis in axes), tuple(chosen), tuple(range(first, first + seeds)))
+    return SweepPlan(sweep_input, tuple(axis.flag for axis in axes), tuple(chosen), tuple(range(first, first + seeds)))
 
 
 def _all_combinations(axes: Sequence[search_space.SearchAxis], seeds: int) -> Iterator[Flags]:
@@ -201,13 +199,6 @@ def _shorten(flag: flags.Flag) -> str:
     return command_line.format_value(flag.read, flag.default)
 
 
-_ONE_RUN_AT_A_TIME = threading.Lock()
-"""One run at a time in a process: a simulation changes the process's garbage collection thresholds."""
-
-_MAX_VIOLATION_TEXTS = 5
-"""Violations that are kept as text; all are counted."""
-
-
 class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The stored outcome of a run. Without totals it has failed, with the error in `failed`."""
 
@@ -217,26 +208,6 @@ class RunOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     violations: tuple[str, ...] = ()
     """The first violations of invariants."""
     failed: str = ""
-
-
-def run_task(packed: bytes, flags: dict[str, str], seed: int) -> RunOutcome:
-    """Run one task; the outcome does not depend on the executor. Errors are returned as a failed outcome."""
-    try:
-        with _ONE_RUN_AT_A_TIME:
-            return _run_simulation(deserialize(packed), flags, seed)
-    except Exception as error:  # any error concerns this run only
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        return RunOutcome(failed=f"{type(error).__name__}: {error} ({where.name})")
-
-
-def _run_simulation(world: SweepInput, flags: dict[str, str], seed: int) -> RunOutcome:
-    scenario = msgspec.structs.replace(world.scenario, seed=seed, flags={**world.scenario.flags, **flags})
-    result = Simulation(scenario, world.trace).run(autoscaler_run.run_autoscaler)
-    return RunOutcome(
-        result.totals,
-        tuple(str(expectation_result) for expectation_result in result.outcomes if not expectation_result.is_met),
-        tuple(str(violation) for violation in result.violations[:_MAX_VIOLATION_TEXTS]),
-    )
 
 
 RESULTS_FILE = "runs.jsonl"
@@ -287,7 +258,7 @@ def _read_outcomes(file: BinaryIO, path: Path, plan: SweepPlan) -> dict[SweepTas
     raw = file.read()
     whole = raw[: raw.rfind(b"\n") + 1]
     file.truncate(len(whole))
-    head = _Header(plan.fingerprint, plan.world.scenario.name, program_version())
+    head = _Header(plan.fingerprint, plan.sweep_input.scenario.name, program_version())
     if not whole:
         _write_line(file, head)
         return {}

@@ -63,21 +63,21 @@ def describe_differences(row: SettingsRow, current: SettingsRow) -> Iterator[str
     names = [comparison.choose_cost_measure([row, current]), PENDING]
     names += [name for name in _SIDE_EFFECTS if row.differences[name].mean]
     for name in names:
-        measure, now, paired_difference = MEASURES_BY_NAME[name], current.mean(name), row.differences[name]
+        measure, now, difference = MEASURES_BY_NAME[name], current.mean(name), row.differences[name]
         # Disadvantages are not qualified as chance.
-        is_clear = name not in _SIDE_EFFECTS or paired_difference.is_less or paired_difference.is_more
-        change = f", {_describe_change(measure, paired_difference, now)}" if is_clear else ""
+        is_clear = name not in _SIDE_EFFECTS or difference.is_less or difference.is_more
+        change = f", {_describe_change(measure, difference, now)}" if is_clear else ""
         yield f"{measure.title}: {measure.format_value(now)} → {measure.format_value(row.mean(name))}{change}"
 
 
-def _describe_change(measure: ComparisonMeasure, found: PairedDifference, now: float) -> str:
-    if not found.mean:
+def _describe_change(measure: ComparisonMeasure, difference: PairedDifference, now: float) -> str:
+    if not difference.mean:
         return "the same"
-    sign = "+" if found.mean > 0 else "−"
-    share = f" ({sign}{abs(found.mean) / now:.1%})" if now else ""
-    if found.is_less or found.is_more:
-        return f"{sign}{measure.format_value(abs(found.mean))} ± {measure.format_value(found.margin)}{share}"
-    return f"{sign}{measure.format_value(abs(found.mean))}{share}, which may be chance"
+    sign = "+" if difference.mean > 0 else "−"
+    share = f" ({sign}{abs(difference.mean) / now:.1%})" if now else ""
+    if difference.is_less or difference.is_more:
+        return f"{sign}{measure.format_value(abs(difference.mean))} ± {measure.format_value(difference.margin)}{share}"
+    return f"{sign}{measure.format_value(abs(difference.mean))}{share}, which may be chance"
 
 
 def describe_problems(row: SettingsRow) -> list[str]:
@@ -91,7 +91,7 @@ def describe_problems(row: SettingsRow) -> list[str]:
 def encode_json(plan: SweepPlan, rows: Sequence[SettingsRow]) -> str:
     front = {row.number for row in comparison.pareto_front(rows)}
     told = {
-        "scenario": plan.world.scenario.name,
+        "scenario": plan.sweep_input.scenario.name,
         "seeds": plan.seeds,
         "settings": [_row_as_json(row, row.number in front) for row in rows],
         "best": [{"why": advice.title, "settings": advice.row.number, "flags": format_command_line(advice.row)}
@@ -111,11 +111,11 @@ def _row_as_json(row: SettingsRow, is_best: bool) -> dict[str, Any]:
         "spreads": {name: round(one.spread, 4) for name, one in row.estimates.items()},
         "differences": {
             name: {
-                "mean": round(paired_difference.mean, 4),
-                "margin": round(paired_difference.margin, 4) if paired_difference.margin != float("inf") else None,
-                "isBeyondChance": paired_difference.is_less or paired_difference.is_more,
+                "mean": round(difference.mean, 4),
+                "margin": round(difference.margin, 4) if difference.margin != float("inf") else None,
+                "isBeyondChance": difference.is_less or difference.is_more,
             }
-            for name, paired_difference in row.differences.items()
+            for name, difference in row.differences.items()
         },
         "violations": row.violations,
         "missed": row.missed,
@@ -284,7 +284,7 @@ def _labels_across(axis: PlotAxis) -> str:
 
 def render_page(plan: SweepPlan, rows: Sequence[SettingsRow]) -> str:
     """The HTML document."""
-    name = plan.world.scenario.name
+    name = plan.sweep_input.scenario.name
     settings, seeds = (
         formatting.format_count(len(rows), "settings", thousands=",").removesuffix("s"),
         formatting.format_count(len(plan.seeds), "seed", thousands=","),

@@ -116,8 +116,8 @@ def trend_lines(status: PublishedStatus, width: int) -> Text:
             [cluster_sample.cost_per_hour for cluster_sample in samples],
             f"{formatting.format_money(cost.per_hour)}/h{spent}{unknown}",
         ),
-        ("pending", "yellow", [one.pending for one in samples], f"{status.cluster.pending}"),
-        ("nodes", "green", [one.nodes for one in samples], f"{status.cluster.nodes}"),
+        ("pending", "yellow", [sample.pending for sample in samples], f"{status.cluster.pending}"),
+        ("nodes", "green", [sample.nodes for sample in samples], f"{status.cluster.nodes}"),
     )
     room = max(width - 10 - max(len(now) for *_, now in told), 10)
     text = Text(no_wrap=True)
@@ -205,15 +205,18 @@ def pending_rows(status: PublishedStatus, wanted: str) -> list[StatusRow]:
     ]
 
 
-def _format_pending(one: PendingPods, now_s: float) -> StatusRow:
-    many = f"{one.count}× " if one.count > 1 else ""
-    waits = formatting.format_padded_duration(max(now_s - one.since_s, 0.0)) if one.since_s else ""
+def _format_pending(pending_pods: PendingPods, now_s: float) -> StatusRow:
+    many = f"{pending_pods.count}× " if pending_pods.count > 1 else ""
+    waits = formatting.format_padded_duration(max(now_s - pending_pods.since_s, 0.0)) if pending_pods.since_s else ""
     asks = ", ".join(
-        f"{name} {amount}" for name, amount in formatting.format_quantities(tuple(one.requests.items())).items()
+        f"{name} {amount}"
+        for name, amount in formatting.format_quantities(tuple(pending_pods.requests.items())).items()
     )
-    text = Text.assemble((f"{many}{one.pod}", "bold"), f"  {asks}  ", (f"{waits}  ", "dim"))
-    text.append(" ".join(_format_remedy(one)), "red" if one.help is PendingState.NOWHERE else "yellow")
-    return StatusRow("pod", one.pod, text)
+    text = Text.assemble((f"{many}{pending_pods.pod}", "bold"), f"  {asks}  ", (f"{waits}  ", "dim"))
+    text.append(
+        " ".join(_format_remedy(pending_pods)), "red" if pending_pods.help is PendingState.NOWHERE else "yellow"
+    )
+    return StatusRow("pod", pending_pods.pod, text)
 
 
 def _format_remedy(pending_pods: PendingPods) -> Iterator[str]:

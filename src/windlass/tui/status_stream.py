@@ -76,7 +76,7 @@ StatusCallback = Callable[[StatusUpdate], None]
 
 async def follow_status(
     server: str,
-    hear: StatusCallback,
+    on_update: StatusCallback,
     headers: Mapping[str, str] = MappingProxyType({}),
     tls: ssl.SSLContext | None = None,
 ) -> None:
@@ -99,12 +99,12 @@ async def follow_status(
                     async for chunk in answer.content.iter_any():
                         for event in reader.feed(chunk):
                             heard, last_id = apply_event(heard, event), event.id or last_id
-                            hear(heard)
+                            on_update(heard)
             except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as error:
                 trouble = str(error) or type(error).__name__
                 last_id = "" if isinstance(error, msgspec.DecodeError) else last_id
             heard = replace(heard, trouble=trouble)
-            hear(heard)
+            on_update(heard)
             await asyncio.sleep(_RECONNECT_S)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.actuation.drain_cluster import START_S, WINDLASS, Run, World, budget_of, with_drain
 from tests.engine.scale_down.builders import AGENT, PEER, node, pod
 from windlass.engine import drain_loop
-from windlass.engine.actuation import pods_to_evict
+from windlass.engine.actuation import eviction
 from windlass.engine.model import facts, plan, well_known
 from windlass.engine.model.drains import DrainFailureReason
 from windlass.engine.model.settings import PriorityGrace, Settings
@@ -248,7 +248,7 @@ def test_whoever_is_asked_last_is_given_time_to_answer() -> None:
 
 
 def agent(name: str, evict: str | None = None, **changes: Any) -> facts.Pod:
-    wish = {} if evict is None else {pods_to_evict.ENABLE_DS_EVICTION: evict}
+    wish = {} if evict is None else {eviction.ENABLE_DS_EVICTION: evict}
     return pod(name, "a", owner=AGENT, annotations=wish, **changes)
 
 
@@ -457,3 +457,11 @@ def test_what_is_not_answered_yet_has_been_paid_for() -> None:
     run = asked(world, *pods)
     ((_, first),) = run.evictions()
     assert look(run, 1000.0, EvictionState(frozenset({f"uid-{first}"}))).plan == ()
+
+
+@pytest.mark.parametrize("by_default", [True, False])
+@pytest.mark.parametrize(("own", "expected"), [(None, None), ("true", True), ("false", False), ("yes", False)])
+def test_a_pod_may_decide_for_itself(own: str | None, expected: bool | None, by_default: bool) -> None:
+    annotations = {} if own is None else {eviction.ENABLE_DS_EVICTION: own}
+    evicted = eviction.is_daemonset_pod_evicted(pod("p", "n", owner=AGENT, annotations=annotations), by_default)
+    assert evicted is (by_default if expected is None else expected)

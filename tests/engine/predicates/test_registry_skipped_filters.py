@@ -10,7 +10,6 @@ from windlass.engine.model import facts, settings
 from windlass.engine.model.facts import HOSTNAME, Taint, Toleration
 from windlass.engine.predicates import (
     node_affinity,
-    node_inclusion,
     node_unschedulable,
     pod_topology_spread,
     registry,
@@ -95,7 +94,7 @@ def test_a_node_that_a_what_if_empties_takes_only_pods_that_tolerate_that() -> N
     untainted = settings.FilterConfig(disabled=frozenset({"TaintToleration"}))
     assert feasible(snapshot, pod("p"), untainted) == {"a", "b"}
     other = facts.PodSpec(tolerations=(Toleration("k", "Exists", "", ""),))
-    assert node_inclusion.not_deleting_mask(snapshot, other).tolist() == [False, True]
+    assert taint_toleration.not_deleting_mask(snapshot, other).tolist() == [False, True]
 
 
 def test_a_filter_that_the_caller_keeps_current_is_left_out() -> None:

@@ -129,45 +129,45 @@ class ScalableWorkload:
     """Whether the template comes from a live pod, which is already completed."""
 
 
-async def resolve_workload(api: client.Client, namespace: str, wanted: ScalableRef) -> ScalableWorkload | str:
+async def resolve_workload(api: client.Client, namespace: str, ref: ScalableRef) -> ScalableWorkload | str:
     """Return the workload, or the reason why it cannot be resolved."""
-    resource = await _find_resource(api, wanted)
+    resource = await _find_resource(api, ref)
     live_fault = ""
     try:
-        live = await _find_live(api, namespace, wanted, resource)
+        live = await _find_live(api, namespace, ref, resource)
         if live is not None:
             return live
     except errors.KubeError as error:
         live_fault = f"failed to get scale object: {error}"
-    if resource is None or (wanted.group, wanted.kind) not in capacity_buffer.SUPPORTED_WORKLOADS:
-        return capacity_buffer.unresolved_message(wanted, live_fault, "")
+    if resource is None or (ref.group, ref.kind) not in capacity_buffer.SUPPORTED_WORKLOADS:
+        return capacity_buffer.unresolved_message(ref, live_fault, "")
     try:
-        spec = (await api.get(resource, wanted.name, namespace))["spec"]
+        spec = (await api.get(resource, ref.name, namespace))["spec"]
     except errors.KubeError as error:
-        return capacity_buffer.unresolved_message(wanted, live_fault, f"failed to get {wanted.kind}: {error}")
-    return ScalableWorkload(spec["template"], spec.get("parallelism" if wanted.kind == "Job" else "replicas"))
+        return capacity_buffer.unresolved_message(ref, live_fault, f"failed to get {ref.kind}: {error}")
+    return ScalableWorkload(spec["template"], spec.get("parallelism" if ref.kind == "Job" else "replicas"))
 
 
 async def _find_live(
-    api: client.Client, namespace: str, wanted: ScalableRef, resource: resources.Resource[Json] | None
+    api: client.Client, namespace: str, ref: ScalableRef, resource: resources.Resource[Json] | None
 ) -> ScalableWorkload | None:
     """Return the newest pod of the workload as a template; None if it has no pods."""
     if resource is None:
-        raise errors.InvalidResponse("discovery", f'no matches for kind "{wanted.kind}" in group "{wanted.group}"')
-    if (wanted.group, wanted.kind) in _WITHOUT_SCALE:
+        raise errors.InvalidResponse("discovery", f'no matches for kind "{ref.kind}" in group "{ref.group}"')
+    if (ref.group, ref.kind) in _WITHOUT_SCALE:
         raise errors.InvalidResponse("discovery", f"{resource.plural} have no scale")
-    scale = (await api.get_scale(resource, wanted.name, namespace)).get("status") or {}
+    scale = (await api.get_scale(resource, ref.name, namespace)).get("status") or {}
     newest = await _find_newest(api, namespace, scale.get("selector", ""))
     return (
         None if newest is None else ScalableWorkload(template_of_pod(newest), scale.get("replicas", 0), is_of_pod=True)
     )
 
 
-async def _find_resource(api: client.Client, wanted: ScalableRef) -> resources.Resource[Json] | None:
-    if wanted.group in ("", "core"):
-        return await discovery.find_resource(api, "v1", wanted.kind)
-    for version in await discovery.list_versions(api, wanted.group):
-        resource = await discovery.find_resource(api, version, wanted.kind)
+async def _find_resource(api: client.Client, ref: ScalableRef) -> resources.Resource[Json] | None:
+    if ref.group in ("", "core"):
+        return await discovery.find_resource(api, "v1", ref.kind)
+    for version in await discovery.list_versions(api, ref.group):
+        resource = await discovery.find_resource(api, version, ref.kind)
         if resource is not None:
             return resource
     return None

@@ -144,7 +144,7 @@ class CapacityBuffers:
         self._templates: informer_sinks.FactCache[Json] = informer_sinks.FactCache()
         self._quotas: informer_sinks.FactCache[Json] = informer_sinks.FactCache()
         self._informers: tuple[informers.Informer[Any], ...] = ()
-        self._spares: tuple[tuple[object, ...], tuple[provisioning.BufferPods, ...]] = ((), ())
+        self._buffer_pods: tuple[tuple[object, ...], tuple[provisioning.BufferPods, ...]] = ((), ())
         self._applied: dict[str, tuple[Json, str]] = {}
         self._completing = buffer_templates.TemplateDefaulter()
         self._reconciled_s: dict[str, float] | None = None
@@ -170,11 +170,11 @@ class CapacityBuffers:
     def observe(self) -> tuple[provisioning.BufferPods, ...]:
         """Return the buffer pods that statuses ask for. The same object while nothing changes."""
         known = (self._buffers.all, self._templates.all)
-        before, spares = self._spares
+        before, buffer_pods = self._buffer_pods
         if len(before) != 2 or before[0] is not known[0] or before[1] is not known[1]:
-            spares = tuple(self._make_buffer_pods())
-            self._spares = known, spares
-        return spares
+            buffer_pods = tuple(self._make_buffer_pods())
+            self._buffer_pods = known, buffer_pods
+        return buffer_pods
 
     def _make_buffer_pods(self) -> Iterator[provisioning.BufferPods]:
         known, left = self._index_templates(), settings.MAX_INJECTED_PODS
@@ -329,12 +329,16 @@ async def _write_status(api: client.Client, buffer: CapacityBuffer, status: Buff
 
 
 async def run_buffer_controller(
-    api: client.Client, known: CapacityBuffers, injection_settings: InjectionSettings, time: clock.Clock, every_s: float
+    api: client.Client,
+    capacity_buffers: CapacityBuffers,
+    injection_settings: InjectionSettings,
+    time: clock.Clock,
+    every_s: float,
 ) -> None:
     """Run the CapacityBuffer status controller until cancelled."""
     while True:
         try:
-            await known.reconcile(api, injection_settings, time.now_s())
+            await capacity_buffers.reconcile(api, injection_settings, time.now_s())
         except Exception:
             _log.exception("failed to update CapacityBuffer statuses: retry_s=%g", every_s)
         await time.sleep(every_s)

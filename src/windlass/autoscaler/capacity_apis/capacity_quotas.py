@@ -49,10 +49,10 @@ class CapacityQuotas:
 
 
 async def update_quota_statuses(
-    api: client.Client, known: CapacityQuotas, nodes: Iterable[facts.Node], now_s: float
+    api: client.Client, capacity_quotas: CapacityQuotas, nodes: Iterable[facts.Node], now_s: float
 ) -> None:
     """Write every changed status. A failed write is retried in the next run."""
-    for quota, status in known.find_changes(list(nodes), now_s):
+    for quota, status in capacity_quotas.find_changes(list(nodes), now_s):
         try:
             patch = {"status": quota_status_to_json(status)}
             await api.merge_patch(resources.CAPACITY_QUOTAS, quota.name, patch, subresource="status")
@@ -62,7 +62,7 @@ async def update_quota_statuses(
 
 async def run_quota_controller(
     api: client.Client,
-    known: CapacityQuotas,
+    capacity_quotas: CapacityQuotas,
     nodes_now: Callable[[], Sequence[facts.Node]],
     time: clock.Clock,
     every_s: float,
@@ -70,7 +70,7 @@ async def run_quota_controller(
     """Run the CapacityQuota status controller until cancelled. `nodes_now` returns the existing nodes."""
     while True:
         try:
-            await update_quota_statuses(api, known, nodes_now(), time.now_s())
+            await update_quota_statuses(api, capacity_quotas, nodes_now(), time.now_s())
         except Exception:
             _log.exception("failed to update CapacityQuota statuses: retry_s=%g", every_s)
         await time.sleep(every_s)
@@ -124,8 +124,8 @@ def _read_status(capacity_quota_status: autoscaling.CapacityQuotaStatus | None) 
     return resource_quotas.CapacityQuotaStatus(capacity_quota_status.observed_generation or 0, quota_conditions, used)
 
 
-def _read_amounts(found: meta.Amounts, at: str) -> dict[str, Quantity]:
-    return {name: fields.read_quantity(value, f"{at}[{name}]") for name, value in found.items()}
+def _read_amounts(amounts: meta.Amounts, at: str) -> dict[str, Quantity]:
+    return {name: fields.read_quantity(value, f"{at}[{name}]") for name, value in amounts.items()}
 
 
 def _to_quota_node(node: facts.Node) -> resource_quotas.QuotaNode[Quantity]:

@@ -70,23 +70,26 @@ def make_pods(request: ProvisioningRequest, known: Mapping[str, pod_models.PodTe
     count = sum(pod_set.count for pod_set in request.pod_sets)
     if count > settings.MAX_INJECTED_PODS:
         fault = f"{count} pods are requested, more than {settings.MAX_INJECTED_PODS}"
-        return replace(request, pod_sets=tuple(replace(one, fault=fault) for one in request.pod_sets[:1]))
-    made = tuple(_make_pod(request, one, known.get(f"{request.namespace}/{one.template}")) for one in request.pod_sets)
+        return replace(request, pod_sets=tuple(replace(pod_set, fault=fault) for pod_set in request.pod_sets[:1]))
+    made = tuple(
+        _make_pod(request, pod_set, known.get(f"{request.namespace}/{pod_set.template}"))
+        for pod_set in request.pod_sets
+    )
     return replace(request, pod_sets=made)
 
 
-def _make_pod(request: ProvisioningRequest, wanted: PodSet, pod_template: pod_models.PodTemplate | None) -> PodSet:
+def _make_pod(request: ProvisioningRequest, pod_set: PodSet, pod_template: pod_models.PodTemplate | None) -> PodSet:
     if pod_template is None:
-        return wanted
+        return pod_set
     template = pod_template.template or pod_models.PodTemplateSpec()
     try:
-        return replace(wanted, pod=_read_pod(request, template))
+        return replace(pod_set, pod=_read_pod(request, template))
     except errors.InvalidObject as error:
-        return replace(wanted, fault=f"{error.field}: found {error.found!r}, expected {error.accepted}")
+        return replace(pod_set, fault=f"{error.field}: found {error.found!r}, expected {error.accepted}")
     except Exception as error:  # any error affects this request only
         said = f"{type(error).__name__}: {klog.describe_error(error)}"
-        klog.report_error(klog.ErrorPlace.DECISION, f"PodTemplate {request.namespace}/{wanted.template}", said, error)
-        return replace(wanted, fault=f"it cannot be read: {said}")
+        klog.report_error(klog.ErrorPlace.DECISION, f"PodTemplate {request.namespace}/{pod_set.template}", said, error)
+        return replace(pod_set, fault=f"it cannot be read: {said}")
 
 
 def _read_pod(request: ProvisioningRequest, template: pod_models.PodTemplateSpec) -> facts.Pod:

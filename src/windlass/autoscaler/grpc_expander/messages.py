@@ -313,20 +313,20 @@ def _volume_fields(volume: facts.Volume) -> FieldValues:
         "persistentVolumeClaim": {"claimName": volume.claim, "readOnly": volume.read_only},
         "ephemeral": {},
     }
-    found = sources.get(volume.source)
-    return {"name": volume.name, "volumeSource": {} if found is None else {volume.source: found}}
+    source = sources.get(volume.source)
+    return {"name": volume.name, "volumeSource": {} if source is None else {volume.source: source}}
 
 
 def _affinity_fields(spec: facts.PodSpec) -> FieldValues | None:
-    found: FieldValues = {}
+    field_values: FieldValues = {}
     if spec.node_affinity is not None:
         terms = [_node_term_fields(term) for term in spec.node_affinity.terms]
-        found["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+        field_values["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
     if spec.affinity:
-        found["podAffinity"] = {"required": [_pod_term_fields(term) for term in spec.affinity]}
+        field_values["podAffinity"] = {"required": [_pod_term_fields(term) for term in spec.affinity]}
     if spec.anti_affinity:
-        found["podAntiAffinity"] = {"required": [_pod_term_fields(term) for term in spec.anti_affinity]}
-    return found or None
+        field_values["podAntiAffinity"] = {"required": [_pod_term_fields(term) for term in spec.anti_affinity]}
+    return field_values or None
 
 
 def _node_term_fields(term: NodeSelectorTerm) -> FieldValues:
@@ -334,7 +334,7 @@ def _node_term_fields(term: NodeSelectorTerm) -> FieldValues:
         return {}
     return {
         "matchExpressions": [_requirement_fields(requirement) for requirement in term.expressions],
-        "matchFields": [_requirement_fields(one) for one in term.fields],
+        "matchFields": [_requirement_fields(field) for field in term.fields],
     }
 
 

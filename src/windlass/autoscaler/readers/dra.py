@@ -217,15 +217,15 @@ def _read_request(request: resource.DeviceRequest, at: str) -> dynamic_resources
     )
 
 
-def _read_subrequest(name: str, wanted: resource.ExactDeviceRequest, at: str) -> dynamic_resources.ExactDeviceRequest:
-    capacity = None if wanted.capacity is None else wanted.capacity.requests or {}
+def _read_subrequest(name: str, exact: resource.ExactDeviceRequest, at: str) -> dynamic_resources.ExactDeviceRequest:
+    capacity = None if exact.capacity is None else exact.capacity.requests or {}
     return dynamic_resources.ExactDeviceRequest(
         name=name,
-        device_class=wanted.device_class_name or "",
-        selectors=_read_selectors(wanted.selectors),
-        mode=wanted.allocation_mode or dynamic_resources.ALLOCATION_MODE_EXACT_COUNT,
-        count=1 if wanted.count is None else wanted.count,
-        admin_access=bool(wanted.admin_access),
+        device_class=exact.device_class_name or "",
+        selectors=_read_selectors(exact.selectors),
+        mode=exact.allocation_mode or dynamic_resources.ALLOCATION_MODE_EXACT_COUNT,
+        count=1 if exact.count is None else exact.count,
+        admin_access=bool(exact.admin_access),
         tolerations=tuple(
             dynamic_resources.DeviceToleration(
                 device_toleration.key or "",
@@ -233,7 +233,7 @@ def _read_subrequest(name: str, wanted: resource.ExactDeviceRequest, at: str) ->
                 device_toleration.value or "",
                 device_toleration.effect or "",
             )
-            for device_toleration in wanted.tolerations or ()
+            for device_toleration in exact.tolerations or ()
         ),
         capacity=None
         if capacity is None
@@ -378,10 +378,10 @@ def resolve_pod_claims(claims: tuple[facts.PodClaim, ...], pod: pods.Pod) -> dic
     name, uid = pod.meta.name or "", pod.meta.uid or ""
     return {
         "claims": tuple(
-            facts.PodClaim(one.name, made.get(one.name), True, True, name, uid)
-            if one.is_made_for_pod
-            else (one if one.is_known else facts.PodClaim(one.name, None, False, False, name, uid))
-            for one in claims
+            facts.PodClaim(claim.name, made.get(claim.name), True, True, name, uid)
+            if claim.is_made_for_pod
+            else (claim if claim.is_known else facts.PodClaim(claim.name, None, False, False, name, uid))
+            for claim in claims
         )
     }
 

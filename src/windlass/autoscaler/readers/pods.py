@@ -313,8 +313,8 @@ def _drop_unreadable_amounts(spec: pods.PodSpec) -> pods.PodSpec:
     level = spec.resources.requests if spec.resources else None
     return msgspec.structs.replace(
         spec,
-        containers=[clean(one) for one in spec.containers or ()],
-        init_containers=[clean(one) for one in spec.init_containers or ()],
+        containers=[clean(container) for container in spec.containers or ()],
+        init_containers=[clean(init_container) for init_container in spec.init_containers or ()],
         resources=None if level is None else core.ResourceRequirements(requests=keep(level)),
         overhead=keep(spec.overhead),
     )

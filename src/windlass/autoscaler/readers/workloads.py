@@ -132,11 +132,11 @@ def salvage_budget(budget: workloads.PodDisruptionBudget, why: str) -> facts.Pod
 def read_replica_controller(controller: ReplicaWorkload) -> facts.Controller:
     """Read a controller with replicas; they default to one."""
     replicas = controller.spec.replicas if controller.spec else None
-    found = _read_budget(controller, 1 if replicas is None else replicas)
+    budget = _read_budget(controller, 1 if replicas is None else replicas)
     if isinstance(controller, workloads.StatefulSet):
         policy_of_pods = controller.spec.pod_management_policy if controller.spec else None
-        return replace(found, creates_at_once=policy_of_pods != "OrderedReady")
-    return found
+        return replace(budget, creates_at_once=policy_of_pods != "OrderedReady")
+    return budget
 
 
 def read_job_controller(job: workloads.Job) -> facts.Controller:

@@ -169,9 +169,9 @@ def restore_memory(given: StartMemory, before: LoopMemory, result: LoopMemory) -
         return before
     if given.memory is None:
         return result
-    found = given.memory
-    durable = value_codec.decode_durable(found["durable"]) if "durable" in found else result.durable
-    volatile = value_codec.decode_volatile(found["volatile"]) if "volatile" in found else result.volatile
+    memory = given.memory
+    durable = value_codec.decode_durable(memory["durable"]) if "durable" in memory else result.durable
+    volatile = value_codec.decode_volatile(memory["volatile"]) if "volatile" in memory else result.volatile
     return LoopMemory(durable, volatile)
 
 

@@ -7,6 +7,11 @@
 
 Tiers: the order of MachineDrainRules, then priority by --drain-priority-config. Budgets are charged as the eviction
 API charges them, evictions in flight included, and are shared by all drains.
+
+Static, DaemonSet and expendable pods end with the node. DaemonSet pods are evicted where flags or their annotation
+say so, and not waited for, except with --drain-priority-config. Pods that Cluster API's label or a MachineDrainRule
+skips are neither evicted nor waited for. Pods that came after revalidation are evicted too, if drain rules allow it;
+else the drain fails.
 """
 
 import math
@@ -14,16 +19,22 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from windlass.engine.actuation import pods_to_evict
+from windlass.engine import taints
 from windlass.engine.actuation.node_drain import ActuationContext, NodeDrain, find_open_drains
-from windlass.engine.drainability import context, machine_drain, pdb
+from windlass.engine.drainability import context, machine_drain, pdb, rules
+from windlass.engine.drainability.context import make_drain_context
 from windlass.engine.model import drainability, facts, plan, well_known
+from windlass.engine.model.drainability import BlockingPodReason, DrainAction
 from windlass.engine.model.drains import DrainFailureReason, DrainPhase, EvictionProgress
 from windlass.engine.model.settings import DrainSettings, PriorityGrace
+from windlass.engine.scale_up import pending_pods
 from windlass.engine.snapshot.pod_table import pod_identity
 
 POD_EVICTION_HEADROOM_S = 30.0
 """Time after its grace period by which a pod must be gone."""
+
+
+_DELETION_TAINT = taints.make_to_be_deleted(0.0)
 
 
 def evict_pods(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
@@ -98,16 +109,14 @@ class _NodeEviction:
         self._drain, self._budget, self._context = drain, budget, context
         self._now_s, self._settings = context.now_s, context.settings
         self._tiers = read_priority_tiers(self._settings.drain, context.drain_rules)
-        self._remaining = pods_to_evict.find_remaining_pods(drain, evicting, context)
+        self._remaining = find_remaining_pods(drain, evicting, context)
         self._evicting = evicting
 
     def advance(self) -> None:
         """Request evictions, wait or fail; the drain stays open if no pod is left."""
         if self._remaining.late:
-            self._evicting = pods_to_evict.admit_late_pods(
-                self._drain, self._remaining.late, self._evicting, self._context
-            )
-            self._remaining = pods_to_evict.find_remaining_pods(self._drain, self._evicting, self._context)
+            self._evicting = admit_late_pods(self._drain, self._remaining.late, self._evicting, self._context)
+            self._remaining = find_remaining_pods(self._drain, self._evicting, self._context)
         if self._drain.is_open:
             self._advance_tiers()
         if self._drain.is_open:
@@ -142,7 +151,7 @@ class _NodeEviction:
                 return
             behind = self._evicting.left_behind | {pod_identity(pod) for pod in self._pods_of_tier}
             self._evicting = replace(self._evicting, left_behind=behind)
-            self._remaining = pods_to_evict.find_remaining_pods(self._drain, self._evicting, self._context)
+            self._remaining = find_remaining_pods(self._drain, self._evicting, self._context)
 
     @property
     def _waiting(self) -> list[facts.Pod]:
@@ -277,3 +286,117 @@ def read_priority_tiers(drain: DrainSettings, rules: context.DrainRules = contex
     if not drain.drain_priority_config:
         return PriorityTiers((PriorityGrace(0, drain.max_graceful_termination_s),), rules)
     return PriorityTiers(tuple(sorted(drain.drain_priority_config, key=lambda rule: rule.priority)), rules)
+
+
+# ── Pods to evict ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_evictable_rows(name: str, context: ActuationContext) -> list[int]:
+    """Rows of the pods on a node that must leave it."""
+    snapshot = context.observation.snapshot
+    return [row for row in snapshot.pods_on(snapshot.nodes.rows[name]) if _must_leave(snapshot.pod(row), context)]
+
+
+def find_evictable_uids(name: str, context: ActuationContext) -> frozenset[str]:
+    """The same pods by uid."""
+    return frozenset(pod_identity(context.observation.snapshot.pod(row)) for row in find_evictable_rows(name, context))
+
+
+def _must_leave(pod: facts.Pod, context: ActuationContext) -> bool:
+    return _is_not_expendable(pod, context) and not well_known.is_mirror(pod) and not well_known.is_daemonset(pod)
+
+
+def _is_not_expendable(pod: facts.Pod, context: ActuationContext) -> bool:
+    return not pending_pods.is_expendable(pod.spec, context.settings.pods.expendable_pods_priority_cutoff)
+
+
+@dataclass(frozen=True, slots=True)
+class RemainingPods:
+    """The pods that are left on a node."""
+
+    holding: tuple[facts.Pod, ...] = ()
+    """Pods that must be gone before the node is deleted."""
+    agents: tuple[facts.Pod, ...] = ()
+    """DaemonSet pods that are evicted and not waited for."""
+    late: tuple[facts.Pod, ...] = ()
+    """Pods that were bound after revalidation. Pods that tolerate the ToBeDeleted taint are not among them: they were
+    bound in spite of it, and would be bound again after an eviction."""
+
+
+def find_remaining_pods(drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> RemainingPods:
+    """Classify the pods that are still on the node."""
+    snapshot = context.observation.snapshot
+    found: dict[str, list[facts.Pod]] = {"holding": [], "agents": [], "late": []}
+    for row in snapshot.pods_on(snapshot.nodes.rows[drain.name]):
+        pod = snapshot.pod(row)
+        part = _classify_pod(pod, drain, evicting, context)
+        if part:
+            found[part].append(pod)
+    return RemainingPods(**{part: tuple(pods) for part, pods in found.items()})
+
+
+def _classify_pod(pod: facts.Pod, drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> str:
+    if not _is_not_expendable(pod, context) or _counts_as_gone(pod, evicting, context):
+        return ""
+    if well_known.is_daemonset(pod):
+        have_turns = context.settings.drain.drain_priority_config and not drain.begun.is_empty
+        part = "holding" if have_turns else "agents"
+        return part if _is_evicted(pod, drain, evicting, context) else ""
+    if not _must_leave(pod, context) or _ends_with_node(pod, context):
+        return ""
+    if pod_identity(pod) in evicting.known:
+        return "holding"
+    return "" if any(toleration.tolerates(_DELETION_TAINT) for toleration in pod.spec.tolerations) else "late"
+
+
+def _ends_with_node(pod: facts.Pod, context: ActuationContext) -> bool:
+    """Whether Cluster API's drain behavior of the pod is Skip: it is neither evicted nor waited for."""
+    return context.drain_rules.find_behavior(pod) is facts.DrainBehavior.SKIP
+
+
+def _is_evicted(pod: facts.Pod, drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> bool:
+    """Whether this DaemonSet pod is to be evicted. A pod recreated during the drain is not."""
+    settings = context.settings.drain
+    empty, occupied = settings.daemonset_eviction_for_empty_nodes, settings.daemonset_eviction_for_occupied_nodes
+    is_evicted = is_daemonset_pod_evicted(pod, empty if drain.begun.is_empty else occupied)
+    return is_evicted and pod.created_s < evicting.began_s
+
+
+def _counts_as_gone(pod: facts.Pod, evicting: EvictionProgress, context: ActuationContext) -> bool:
+    if pod_identity(pod) in evicting.left_behind:
+        return True
+    counts_stuck = context.settings.deviations.count_stuck_pods_as_gone
+    return counts_stuck and well_known.is_long_terminating(pod, context.now_s)
+
+
+def admit_late_pods(
+    drain: NodeDrain, late: Sequence[facts.Pod], evicting: EvictionProgress, context: ActuationContext
+) -> EvictionProgress:
+    """Add late pods to the pods that must be gone, or fail the drain if one of them may not be evicted."""
+    about = make_drain_context(context.observation, context.settings, context.now_s)
+    for pod in late:
+        outcome = rules.check_pod(pod, about)
+        if outcome is not None and outcome.action is DrainAction.SKIP:
+            continue
+        may_leave = (
+            outcome is None or outcome.action is DrainAction.DRAIN or outcome.reason is BlockingPodReason.NOT_ENOUGH_PDB
+        )
+        if outcome is not None and not may_leave:
+            drain.fail(DrainFailureReason.BLOCKED_BY_POD, outcome.text(pod))
+        elif drain.begun.is_empty:
+            drain.fail(DrainFailureReason.NOT_EMPTY, pod.key)
+        else:
+            evicting = replace(evicting, known=evicting.known | {pod_identity(pod)})
+            continue
+        return evicting
+    return evicting
+
+
+ENABLE_DS_EVICTION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
+"""`true` on a DaemonSet's pod: evict it. Any other value: do not."""
+
+
+def is_daemonset_pod_evicted(pod: facts.Pod, by_default: bool) -> bool:
+    """Is this DaemonSet pod evicted? `by_default` is what holds for its kind of node."""
+    own = pod.annotations.get(ENABLE_DS_EVICTION)
+    return by_default if own is None else own == "true"

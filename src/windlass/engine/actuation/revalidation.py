@@ -7,7 +7,7 @@ node chosen for being empty must still be empty. PDBs are checked for each node 
 
 from collections.abc import Sequence
 
-from windlass.engine.actuation import pods_to_evict
+from windlass.engine.actuation import eviction
 from windlass.engine.actuation.node_drain import ActuationContext, NodeDrain, find_open_drains
 from windlass.engine.drainability import rules
 from windlass.engine.drainability.context import make_drain_context
@@ -23,9 +23,7 @@ def revalidate(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
     due = [drain for drain, _ in find_open_drains(drains) if drain.progress.evicting is None]
     if not due:
         return
-    known = {
-        drain.name: pods_to_evict.find_evictable_uids(drain.name, context) for drain in due if not drain.begun.is_empty
-    }
+    known = {drain.name: eviction.find_evictable_uids(drain.name, context) for drain in due if not drain.begun.is_empty}
     snapshot = context.observation.snapshot
     snapshot.fork()
     try:
@@ -104,9 +102,7 @@ def _place_pending_and_draining(drains: Sequence[NodeDrain], staying: arrays.Mas
         if drain.node is None or drain.progress.evicting is None or drain.progress.failure is not None:
             continue
         going = [
-            row
-            for row in pods_to_evict.find_evictable_rows(drain.name, context)
-            if not snapshot.pod(row).is_terminating
+            row for row in eviction.find_evictable_rows(drain.name, context) if not snapshot.pod(row).is_terminating
         ]
         for row in going:
             snapshot.unbind(row)

@@ -97,7 +97,7 @@ def set_buffer_condition(
     new = Condition(kind, text, reason, message, since_s, generation)
     if old is None:
         return replace(status, conditions=(*status.conditions, new))
-    return replace(status, conditions=tuple(new if one is old else one for one in status.conditions))
+    return replace(status, conditions=tuple(new if condition is old else condition for condition in status.conditions))
 
 
 NO_SIZE_DEFINED = "replicas, percentage and limits are not defined"
@@ -375,8 +375,8 @@ def inject_buffer(
     if not status.has(READY_FOR_PROVISIONING, "True") and not status.has(PROVISIONING, "True"):
         return InjectionResult(status)
     generation = None if status.pod_template is None else find_generation(status.pod_template)
-    known = status.pod_template_generation
-    if generation is not None and known is not None and generation != known:
+    pod_template_generation = status.pod_template_generation
+    if generation is not None and pod_template_generation is not None and generation != pod_template_generation:
         return InjectionResult(status)
     if status.pod_template is None or status.replicas is None or status.has(READY_FOR_PROVISIONING, "False"):
         return _fail_injection(status, "NotReadyForProvisioning", "CapacityBuffer is not ready for provisioning", now_s)

@@ -191,7 +191,7 @@ def _propose_across_groups(inputs: ScaleUpInputs, rows: Sequence[int]) -> scale_
         return None
     increases = _merge_increases([increase for proposal in rounds for increase in proposal.increases])
     limit = inputs.settings.scale_up.max_nodes_per_scaleup
-    if 0 < limit < sum(one.added for one in increases):
+    if 0 < limit < sum(increase.added for increase in increases):
         return None
     return replace(rounds[-1], increases=increases, helped=tuple(rows), remaining=(), awaiting=())
 

@@ -58,8 +58,8 @@ def _find_without_pools(
     if not any(expected.values()):
         return
     for node in nodes:
-        group, stock = group_of.get(node.name), snapshot.devices.inventory
-        if group is not None and not are_pools_ready(stock.slices_of_node(node.name), expected[group.id]):
+        group, inventory = group_of.get(node.name), snapshot.devices.inventory
+        if group is not None and not are_pools_ready(inventory.slices_of_node(node.name), expected[group.id]):
             yield node.name
 
 

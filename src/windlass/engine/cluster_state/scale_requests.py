@@ -136,13 +136,13 @@ class GroupTracker:
 def update_scale_request(
     course: GroupTracker,
     request: ScaleUpRequest | None,
-    known: cluster_health.KnownFailures,
+    known_failures: cluster_health.KnownFailures,
     chosen: deviations.Deviations,
 ) -> cluster_health.ScaleUpProgress:
     """Update the request: fulfilled, failed, extended or expired."""
     ending, failures, overdue = None, list[cluster_health.ScaleUpFailure](), 0
     if request is not None and chosen.only_ready_nodes_fulfil_requests:
-        request, failed = _give_up_stuck(course, request, known)
+        request, failed = _give_up_stuck(course, request, known_failures)
         failures += failed
     if request is not None and chosen.count_external_resizes_as_upcoming:
         request = _renew(course, request)
@@ -154,10 +154,10 @@ def update_scale_request(
         if ending is not None:
             request = None
     if request is not None and course.missing > 0:
-        request, failed = _give_up_uncreated(course, request, known)
+        request, failed = _give_up_uncreated(course, request, known_failures)
         failures += failed
     is_quiet = request is None and ending is None and not failures
-    if is_quiet and chosen.count_external_resizes_as_upcoming and _grew_outside(course, known):
+    if is_quiet and chosen.count_external_resizes_as_upcoming and _grew_outside(course, known_failures):
         request = make_external_request(course.missing, course.now_s, course.max_node_provision_time_s)
     return cluster_health.ScaleUpProgress(request, ending, tuple(failures), overdue)
 
@@ -181,12 +181,12 @@ def find_stuck(course: GroupTracker, request: ScaleUpRequest) -> Iterator[tuple[
             yield name, NOT_READY_CODE
 
 
-def _grew_outside(course: GroupTracker, known: cluster_health.KnownFailures) -> bool:
+def _grew_outside(course: GroupTracker, known_failures: cluster_health.KnownFailures) -> bool:
     """Does the group lack more than before, though nothing was asked for here? A group seen for the first time may.
 
     Nodes that registered and are not ready do not count after that: they may have been ready in between.
     """
-    lacked = known.absent.get(course.group.id)
+    lacked = known_failures.absent.get(course.group.id)
     return course.missing > 0 if lacked is None else course.absent > lacked
 
 
@@ -226,22 +226,22 @@ def _time_out(course: GroupTracker, request: ScaleUpRequest) -> cluster_health.S
 
 
 def _give_up_stuck(
-    course: GroupTracker, request: ScaleUpRequest, known: cluster_health.KnownFailures
+    course: GroupTracker, request: ScaleUpRequest, known_failures: cluster_health.KnownFailures
 ) -> tuple[ScaleUpRequest | None, list[cluster_health.ScaleUpFailure]]:
-    codes = [code for name, code in find_stuck(course, request) if name not in known.stuck]
+    codes = [code for name, code in find_stuck(course, request) if name not in known_failures.stuck]
     by_error = {error: codes.count(error.code) for error in (UNREGISTERED_ERROR, UNREADY_ERROR) if error.code in codes}
     return _give_up(course, request, by_error)
 
 
 def _give_up_uncreated(
-    course: GroupTracker, request: ScaleUpRequest, known: cluster_health.KnownFailures
+    course: GroupTracker, request: ScaleUpRequest, known_failures: cluster_health.KnownFailures
 ) -> tuple[ScaleUpRequest | None, list[cluster_health.ScaleUpFailure]]:
     messages: dict[tuple[str, str], set[str]] = {}
     counts: dict[tuple[str, str], int] = {}
     for provider_id, error in find_uncreated(course.group):
         cause = (error.kind, error.code)
         messages.setdefault(cause, set()).add(error.message)
-        counts[cause] = counts.get(cause, 0) + (provider_id not in known.uncreated)
+        counts[cause] = counts.get(cause, 0) + (provider_id not in known_failures.uncreated)
     by_error = {
         node_groups.InstanceError(*cause, _join_messages(messages[cause])): count
         for cause, count in sorted(counts.items())

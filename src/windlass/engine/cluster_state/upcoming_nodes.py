@@ -101,8 +101,8 @@ def find_upcoming_and_unready(
     """The upcoming nodes, without those that have registered and are not matched to an instance yet."""
     if not upcoming or not chosen.deviations.recognise_newcomers:
         return upcoming
-    scale_ups, stock = found.memory.requests.scale_ups, observation.snapshot.devices.inventory
-    return match_unready_nodes(upcoming, scale_ups, made, nodes, observation.group_of_nodes(), stock)
+    scale_ups, inventory = found.memory.requests.scale_ups, observation.snapshot.devices.inventory
+    return match_unready_nodes(upcoming, scale_ups, made, nodes, observation.group_of_nodes(), inventory)
 
 
 def _find_node_bound_pods(snapshot: Snapshot, node_row: int) -> list[facts.Pod]:
@@ -204,40 +204,40 @@ def match_unready_nodes(
     made: Mapping[str, GroupTemplate],
     nodes: Sequence[facts.Node],
     group_of: Mapping[str, node_groups.NodeGroup],
-    stock: DeviceInventory,
+    inventory: DeviceInventory,
 ) -> dict[str, cluster_health.UpcomingNodes]:
     """The nodes to come; newcomers that cannot be used yet are among those that have registered, as far as any lack."""
-    upcoming_nodeses = dict(upcoming)
+    matched = dict(upcoming)
     open_places = {
         group: upcoming_nodes.nodes - len(upcoming_nodes.not_started)
         for group, upcoming_nodes in upcoming.items()
         if group in made
     }
     if not any(places > 0 for places in open_places.values()):
-        return upcoming_nodeses
+        return matched
     began_s = min(scale_ups[group].began_s for group in open_places)
     left = [node for node in nodes if node.name not in group_of and _was_created_since(node, began_s)]
     for group, places in open_places.items():
         template, since_s = made[group].node, scale_ups[group].began_s
-        own = [node for node in left if _was_created_since(node, since_s) and _matches_template(node, template, stock)][
-            : max(places, 0)
-        ]
+        own = [
+            node for node in left if _was_created_since(node, since_s) and _matches_template(node, template, inventory)
+        ][: max(places, 0)]
         if own:
-            upcoming_nodeses[group] = replace(
-                upcoming_nodeses[group],
-                not_started=(*upcoming_nodeses[group].not_started, *(node.name for node in own)),
+            matched[group] = replace(
+                matched[group],
+                not_started=(*matched[group].not_started, *(node.name for node in own)),
             )
             left = [node for node in left if node not in own]
-    return upcoming_nodeses
+    return matched
 
 
 def _was_created_since(node: facts.Node, began_s: float) -> bool:
     return node.created_s + scale_requests.RESOLUTION_S > began_s
 
 
-def _matches_template(node: facts.Node, template: facts.Node, stock: DeviceInventory) -> bool:
+def _matches_template(node: facts.Node, template: facts.Node, inventory: DeviceInventory) -> bool:
     """Can it not be used yet, and does nothing that it says of itself speak against the template?"""
-    if readiness.assess_node(node).is_ready and are_pools_ready(stock.slices_of_node(node.name), template.slices):
+    if readiness.assess_node(node).is_ready and are_pools_ready(inventory.slices_of_node(node.name), template.slices):
         return False
     return all(
         node.labels.get(key, value) == value

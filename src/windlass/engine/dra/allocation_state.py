@@ -217,15 +217,15 @@ class UnrepresentableCapacity(Exception):
 
 
 def consume_capacity(
-    wanted: NanoAmounts | None, traits: DeviceTraits, release: scheduler_releases.SchedulerRelease
+    nano_amounts: NanoAmounts | None, traits: DeviceTraits, release: scheduler_releases.SchedulerRelease
 ) -> NanoAmounts:
     """What a request takes of a device."""
-    asked = dict(wanted or ())
+    asked = dict(nano_amounts or ())
     return tuple((name, _amount(asked.get(name), capacity, release)) for name, capacity in traits.capacity)
 
 
 def fits_capacity(
-    wanted: NanoAmounts | None,
+    nano_amounts: NanoAmounts | None,
     traits: DeviceTraits,
     release: scheduler_releases.SchedulerRelease,
     taken: Mapping[str, int] = _NOTHING,
@@ -235,7 +235,7 @@ def fits_capacity(
 
     Unrepresentable if the release does not skip the device where the amount cannot be computed.
     """
-    asked, offered = dict(wanted or ()), dict(traits.capacity)
+    asked, offered = dict(nano_amounts or ()), dict(traits.capacity)
     if not asked.keys() <= offered.keys():
         return False
     amounts = {name: _find_amount(name, asked.get(name), capacity, release) for name, capacity in traits.capacity}

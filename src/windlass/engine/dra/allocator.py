@@ -121,10 +121,7 @@ def prepare_requests(
     prepared, least = [], 0
     for request in claim.requests:
         wanted = request.first_available or ((request.exactly,) if request.exactly is not None else ())
-        parts = [
-            _prepare_request(number, request, exact_device_request, classes, find_all)
-            for exact_device_request in wanted
-        ]
+        parts = [_prepare_request(number, request, exact, classes, find_all) for exact in wanted]
         added = min((part.number for part in parts), default=0)
         if release.limits_devices_by_request and added > MAX_DEVICES_PER_CLAIM - least:
             exceeds = f"exceeds the claim limit of {MAX_DEVICES_PER_CLAIM}, with {least} already accounted for"
@@ -144,29 +141,33 @@ def prepare_requests(
 
 
 def _prepare_request(
-    claim: int, request: DeviceRequest, wanted: ExactDeviceRequest, classes: DeviceClasses, find_all: FindAllDevices
+    claim: int,
+    request: DeviceRequest,
+    exact: ExactDeviceRequest,
+    classes: DeviceClasses,
+    find_all: FindAllDevices,
 ) -> DeviceRequestData:
     def make_error(text: str) -> AllocationError:
-        return AllocationError(AllocationFailure(f", request {wanted.name}: {text}", claim))
+        return AllocationError(AllocationFailure(f", request {exact.name}: {text}", claim))
 
-    for position, selector in enumerate(wanted.selectors):
+    for position, selector in enumerate(exact.selectors):
         if not selector:
-            text = f", request {wanted.name}, selector #{position}: CEL expression empty (unsupported selector type?)"
+            text = f", request {exact.name}, selector #{position}: CEL expression empty (unsupported selector type?)"
             raise AllocationError(AllocationFailure(text, claim))
-    if not wanted.device_class:
+    if not exact.device_class:
         raise make_error("missing device class name (unsupported request type?)")
-    known = classes.get(wanted.device_class)
+    known = classes.get(exact.device_class)
     if known is None:
-        missing = f'deviceclass.resource.k8s.io "{wanted.device_class}" not found'
-        raise make_error(f"could not retrieve device class {wanted.device_class}: {missing}")
-    part = DeviceRequestData(request, wanted, claim, bool(request.first_available), known.selectors)
-    if wanted.mode == ALLOCATION_MODE_EXACT_COUNT:
-        part.number = wanted.count
-    elif wanted.mode == ALLOCATION_MODE_ALL:
+        missing = f'deviceclass.resource.k8s.io "{exact.device_class}" not found'
+        raise make_error(f"could not retrieve device class {exact.device_class}: {missing}")
+    part = DeviceRequestData(request, exact, claim, bool(request.first_available), known.selectors)
+    if exact.mode == ALLOCATION_MODE_EXACT_COUNT:
+        part.number = exact.count
+    elif exact.mode == ALLOCATION_MODE_ALL:
         part.every = find_all(part)
         part.number = len(part.every)
     else:
-        raise make_error(f"unsupported count mode {wanted.mode}")
+        raise make_error(f"unsupported count mode {exact.mode}")
     return part
 
 
@@ -496,9 +497,9 @@ def _fail_on_capacity(
     )
 
 
-def _is_tolerated(wanted: ExactDeviceRequest, candidate: CandidateDevice) -> bool:
+def _is_tolerated(exact: ExactDeviceRequest, candidate: CandidateDevice) -> bool:
     return all(
-        any(toleration.tolerates(taint) for toleration in wanted.tolerations)
+        any(toleration.tolerates(taint) for toleration in exact.tolerations)
         for taint in candidate.device.taints
         if taint.effect in ("NoSchedule", "NoExecute")
     )

@@ -70,7 +70,8 @@ class DeviceTable:
         self.inventory = DeviceInventory(release)
         self._release = release
         self._nodes = nodes
-        self._kits, self._views = pool_visibility.DeviceSetIndex(), pool_visibility.PoolVisibility(release=release)
+        self._device_sets = pool_visibility.DeviceSetIndex()
+        self._views = pool_visibility.PoolVisibility(release=release)
         self._templates: dict[int, tuple[ResourceSlices, int]] = {}
         self._in_uses: arrays.Index[AllocatedState] = arrays.Index()
         self._in_uses.intern(NOTHING_ALLOCATED)
@@ -78,7 +79,7 @@ class DeviceTable:
         self._answers: dict[tuple[NodeDeviceKey, int, int], CachedAllocation] = {}
         self._rooms: dict[tuple[NodeDeviceKey, int, int], int] = {}
         self._selector_errors = resource_claims.SelectorErrorLog(self.inventory)
-        self._kit_ids = np.zeros(0, arrays.ID_DTYPE)
+        self._device_set_ids = np.zeros(0, arrays.ID_DTYPE)
         self._used = np.zeros(0, arrays.ID_DTYPE)
         self._shared_used = 0
         self._renamed: dict[PoolId, tuple[int, PoolId]] = {}
@@ -134,19 +135,19 @@ class DeviceTable:
             self._views = pool_visibility.PoolVisibility(
                 seen[2], self.inventory.shared_slices, self.inventory.pools, self._release
             )
-            self._kits.retain(self.inventory.slices)
+            self._device_sets.retain(self.inventory.slices)
         self._seen = seen
         self._epoch += 1
         self._journal.clear()
         self._states.clear()
         self._reserve()
-        self._kit_ids[:] = self._used[:] = 0
+        self._device_set_ids[:] = self._used[:] = 0
         self._renamed.clear()
         for name, row in self._nodes.rows.items() if self.inventory.slices else ():
             own = self.inventory.slices_of_node(name)
             if own:
-                self._kit_ids[row], pools = self._kits.intern(own, self.inventory.shared_slices)
-                names = self._kits[self._kit_ids[row]].rename(pools)
+                self._device_set_ids[row], pools = self._device_sets.intern(own, self.inventory.shared_slices)
+                names = self._device_sets[self._device_set_ids[row]].rename(pools)
                 self._renamed |= {pool: (row, names[pool]) for pool in pools}
         self._count_allocated()
 
@@ -155,9 +156,9 @@ class DeviceTable:
         self._seen = (-1, -1, -1)
 
     def _reserve(self) -> None:
-        missing = self._nodes.row_capacity() - len(self._kit_ids)
+        missing = self._nodes.row_capacity() - len(self._device_set_ids)
         if missing > 0:
-            self._kit_ids = np.pad(self._kit_ids, (0, missing))
+            self._device_set_ids = np.pad(self._device_set_ids, (0, missing))
             self._used = np.pad(self._used, (0, missing))
 
     def _count_allocated(self) -> None:
@@ -225,8 +226,8 @@ class DeviceTable:
     def _find_own_names(self, row: int) -> dict[PoolId, PoolId]:
         """The names of a node's own pools, by those that they have in its device_set."""
         own = self._nodes.facts[row].slices or self.inventory.slices_of_node(self._nodes.names[row])
-        number, pools = self._kits.intern(own, self.inventory.shared_slices)
-        return dict(zip(self._kits[number].pools, pools, strict=True))
+        number, pools = self._device_sets.intern(own, self.inventory.shared_slices)
+        return dict(zip(self._device_sets[number].pools, pools, strict=True))
 
     def users(self, key: ClaimKey) -> set[str]:
         return self._users.get(key, set())
@@ -264,7 +265,7 @@ class DeviceTable:
         """Int32 (n_nodes) each: device_set, what is taken of it, view."""
         self._reserve()
         count = self._nodes.count
-        return self._kit_ids[:count], self._used[:count], self._views.of_nodes(self._nodes)
+        return self._device_set_ids[:count], self._used[:count], self._views.of_nodes(self._nodes)
 
     def node_classes(self) -> NodeDeviceClasses:
         """The nodes by what decides on them; found once while nothing changes."""
@@ -287,7 +288,7 @@ class DeviceTable:
 
     def _compute(self, place: NodeDeviceKey, shared_used: int, question: int) -> CachedAllocation:
         device_set, used, view = place
-        sight = self._views.visible_devices(view, self._kits[device_set], device_set)
+        sight = self._views.visible_devices(view, self._device_sets[device_set], device_set)
         in_use, shared = self._in_uses[used], self._in_uses[shared_used]
         specs = self._questions[question]
         outcome = allocator.allocate(sight, in_use | shared, self.inventory.classes, specs, self._release)
@@ -295,7 +296,7 @@ class DeviceTable:
             self._selector_errors.record(outcome, specs)
         if not isinstance(outcome, AllocatedClaims):
             return CachedAllocation(outcome)
-        own = set(self._kits[device_set].pools)
+        own = set(self._device_sets[device_set].pools)
         every = [result for results in outcome.results for result in results]
         local = [result for result in every if result.device[:2] in own]
         others = [result for result in every if result.device[:2] not in own]
@@ -351,15 +352,15 @@ class DeviceTable:
         self._reserve()
         known = self._templates.get(id(slices))
         if known is None:
-            known = slices, self._kits.intern(slices, self.inventory.shared_slices)[0]
+            known = slices, self._device_sets.intern(slices, self.inventory.shared_slices)[0]
             self._templates[id(slices)] = known
         span = slice(rows.start, rows.stop)
-        self._kit_ids[span], self._used[span] = known[1], 0
+        self._device_set_ids[span], self._used[span] = known[1], 0
         self._epoch += 1
         self._journal.append((self._strip, (span,)))
 
     def _strip(self, span: slice) -> None:
-        self._kit_ids[span] = self._used[span] = 0
+        self._device_set_ids[span] = self._used[span] = 0
         self._epoch += 1
 
     def set_used(self, row: int, used: int) -> None:
@@ -400,7 +401,7 @@ class DeviceTable:
 
     def is_own(self, row: int, result: DeviceAllocation) -> bool:
         """Is the device one of the node's own?"""
-        return result.device[:2] in self._kits[int(self._kit_ids[row])].pools
+        return result.device[:2] in self._device_sets[int(self._device_set_ids[row])].pools
 
     def mark(self) -> int:
         """The length of the undo log."""

@@ -161,8 +161,8 @@ def are_pools_ready(own: ResourceSlices, expected: ResourceSlices) -> bool:
     """Has the node at least as many complete pools of each driver as its template?"""
     if not expected:
         return True
-    found = count_complete_pools(own)
-    return all(found[driver] >= count for driver, count in count_complete_pools(expected).items())
+    complete_pools = count_complete_pools(own)
+    return all(complete_pools[driver] >= count for driver, count in count_complete_pools(expected).items())
 
 
 def count_complete_pools(slices: ResourceSlices) -> Counter[str]:
@@ -225,8 +225,8 @@ class DeviceInventory:
                 if fact.owner_uid and self.is_leftover(fact.key):
                     self.leftovers[fact.owner_uid] = fact
 
-    def put_all(self, found: Iterable[DeviceFact]) -> None:
-        for fact in found:
+    def put_all(self, device_facts: Iterable[DeviceFact]) -> None:
+        for fact in device_facts:
             self.put(fact)
 
     def remove(self, fact: DeviceFact) -> None:
@@ -252,9 +252,9 @@ class DeviceInventory:
         return claim is not None and claim.is_for_extended_resources and bool(claim.spec.requests)
 
     def _forget_leftover(self, key: ClaimKey) -> None:
-        known = self.claims.get(key)
-        if known is not None and self.leftovers.get(known.owner_uid) is known:
-            del self.leftovers[known.owner_uid]
+        claim = self.claims.get(key)
+        if claim is not None and self.leftovers.get(claim.owner_uid) is claim:
+            del self.leftovers[claim.owner_uid]
 
     # Derived values
 

@@ -50,13 +50,13 @@ class DeviceSetIndex:
     """All device sets met so far. Number 0 is that of a node without devices."""
 
     def __init__(self) -> None:
-        self._kits = [DeviceSet()]
+        self._device_sets = [DeviceSet()]
         self._ids: dict[tuple[_PoolKey, ...], int] = {(): NO_DEVICE_SET}
         self._contents: arrays.Index[_Contents] = arrays.Index()
         self._known: dict[str, tuple[ResourceSlice, int]] = {}
 
     def __getitem__(self, number: int) -> DeviceSet:
-        return self._kits[number]
+        return self._device_sets[number]
 
     def intern(self, slices: ResourceSlices, shared: ResourceSlices) -> tuple[int, tuple[PoolId, ...]]:
         """The id of a node's device set, and the names of its pools on the node. `shared`: pools of all nodes."""
@@ -68,8 +68,8 @@ class DeviceSetIndex:
         key = tuple(self._key(id, pools[id], others) for id in names)
         number = self._ids.get(key)
         if number is None:
-            number = self._ids[key] = len(self._kits)
-            self._kits.append(DeviceSet(slices, names))
+            number = self._ids[key] = len(self._device_sets)
+            self._device_sets.append(DeviceSet(slices, names))
         return number, names
 
     def _key(self, id: PoolId, slices: list[ResourceSlice], others: list[PoolId]) -> _PoolKey:

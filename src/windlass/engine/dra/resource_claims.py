@@ -146,14 +146,14 @@ def read_pod_claims(
     )
 
 
-def _check_claim(inventory: DeviceInventory, key: ClaimKey, wanted: facts.PodClaim) -> ClaimRejection | None:
+def _check_claim(inventory: DeviceInventory, key: ClaimKey, pod_claim: facts.PodClaim) -> ClaimRejection | None:
     claim = inventory.claims.get(key)
     if claim is None:
         return ClaimRejection(f'could not find ResourceClaim "{key}"')
     if claim.is_terminating:
         return ClaimRejection(f'resourceclaim "{claim.name}" is being deleted')
-    if wanted.is_made_for_pod and claim.owner_uid != wanted.pod_uid:
-        pod = f"{key.namespace}/{wanted.pod_name}"
+    if pod_claim.is_made_for_pod and claim.owner_uid != pod_claim.pod_uid:
+        pod = f"{key.namespace}/{pod_claim.pod_name}"
         return ClaimRejection(f"ResourceClaim {key} was not created for Pod {pod} (Pod is not owner)")
     return None
 
@@ -179,7 +179,9 @@ def _named(request: DeviceRequest) -> list[tuple[str, ExactDeviceRequest]]:
     ]
 
 
-def make_extended_resource_claim(inventory: DeviceInventory, wanted: Sequence[facts.ExtendedRequest]) -> ClaimSpec:
+def make_extended_resource_claim(
+    inventory: DeviceInventory, extended_requests: Sequence[facts.ExtendedRequest]
+) -> ClaimSpec:
     """The claim that the scheduler would make for extended resources."""
     return ClaimSpec(
         tuple(
@@ -191,7 +193,7 @@ def make_extended_resource_claim(inventory: DeviceInventory, wanted: Sequence[fa
                     count=extended_request.count,
                 ),
             )
-            for extended_request in sorted(wanted, key=lambda one: one.name)
+            for extended_request in sorted(extended_requests, key=lambda one: one.name)
         )
     )
 
@@ -200,7 +202,7 @@ class SelectorErrorLog:
     """Those met since slices or classes last changed."""
 
     def __init__(self, inventory: DeviceInventory) -> None:
-        self._stock = inventory
+        self._inventory = inventory
         self._of_classes: dict[tuple[str, int], SelectorError] = {}
         self._of_claims: dict[ClaimSpec, SelectorError] = {}
         self._listed: tuple[tuple[int, int, int], tuple[SelectorError, ...]] = ((-1, 0, 0), ())
@@ -221,9 +223,10 @@ class SelectorErrorLog:
 
     def list(self) -> tuple[SelectorError, ...]:
         """Of classes, then of claims that exist and have no devices yet, each by name."""
-        state = self._stock.version, len(self._of_classes), len(self._of_claims)
+        state = self._inventory.version, len(self._of_classes), len(self._of_claims)
         if self._listed[0] != state:
-            classes = [error for (name, _), error in sorted(self._of_classes.items()) if name in self._stock.classes]
+            existing = self._inventory.classes
+            classes = [error for (name, _), error in sorted(self._of_classes.items()) if name in existing]
             self._listed = state, (*classes, *self._name_claims())
         return self._listed[1]
 
@@ -231,7 +234,7 @@ class SelectorErrorLog:
         if not self._of_claims:
             return ()
         found: list[tuple[ClaimKey, SelectorError]] = []
-        for key, claim in self._stock.claims.items():
+        for key, claim in self._inventory.claims.items():
             error = None if claim.allocation is not None else self._of_claims.get(claim.spec)
             if error is not None:
                 found.append((key, error))

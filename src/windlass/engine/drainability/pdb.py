@@ -64,11 +64,11 @@ class _NamespaceBudgets:
                 return
         self._loose.append(position)
 
-    def matching(self, seen: VisibleLabels) -> PdbIndexes:
-        answer = self._answers.get(seen)
+    def matching(self, visible_labels: VisibleLabels) -> PdbIndexes:
+        answer = self._answers.get(visible_labels)
         if answer is None:
-            labels = {key: value for key, value in zip(self.visible, seen, strict=True) if value is not None}
-            answer = self._answers[seen] = self._match(labels)
+            labels = {key: value for key, value in zip(self.visible, visible_labels, strict=True) if value is not None}
+            answer = self._answers[visible_labels] = self._match(labels)
         return answer
 
     def _match(self, labels: Mapping[str, str]) -> PdbIndexes:
@@ -121,9 +121,9 @@ class RemainingPdbTracker:
             else namespace_budgets.matching(tuple([labels.get(key) for key in namespace_budgets.visible]))
         )
 
-    def matching_visible(self, namespace: str, seen: VisibleLabels) -> PdbIndexes:
+    def matching_visible(self, namespace: str, visible_labels: VisibleLabels) -> PdbIndexes:
         """The same of a pod of which only the visible labels are known."""
-        return self._namespaces[namespace].matching(seen)
+        return self._namespaces[namespace].matching(visible_labels)
 
     def charged(self, positions: PdbIndexes, health: facts.PodHealth, is_terminating: bool = False) -> PdbIndexes:
         """Those of the budgets covering a pod that apply to its eviction, and are charged for it.

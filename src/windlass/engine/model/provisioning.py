@@ -74,13 +74,15 @@ class ProvisioningRequest:
         if missing:
             referenced = f"missing pod templates, {len(self.pod_sets)} pod templates were referenced"
             return f"{referenced}, {len(missing)} templates were missing: {','.join(missing)}"
-        return "; ".join(f"pod template {one.template}: {one.fault}" for one in self.pod_sets if one.fault)
+        return "; ".join(
+            f"pod template {pod_set.template}: {pod_set.fault}" for pod_set in self.pod_sets if pod_set.fault
+        )
 
 
 def consumed_request(annotations: Mapping[str, str]) -> str | None:
     """The request whose capacity a pod with these annotations uses, if any."""
-    found = annotations.get(CONSUME_ANNOTATION)
-    return annotations.get(CONSUME_ANNOTATION_DEPRECATED) if found is None else found
+    annotation = annotations.get(CONSUME_ANNOTATION)
+    return annotations.get(CONSUME_ANNOTATION_DEPRECATED) if annotation is None else annotation
 
 
 @dataclass(frozen=True, slots=True)

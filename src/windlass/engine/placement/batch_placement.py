@@ -370,9 +370,9 @@ def requests_devices(snapshot: "Snapshot", shape: facts.PodShape) -> bool:
     spec = shape.spec
     if not spec.extended:
         return bool(spec.claims)
-    stock = snapshot.devices.inventory
+    inventory = snapshot.devices.inventory
     return bool(spec.claims) or any(
-        stock.device_class_of(extended_request.resource) is not None for extended_request in spec.extended
+        inventory.device_class_of(extended_request.resource) is not None for extended_request in spec.extended
     )
 
 

@@ -27,53 +27,53 @@ STALE = Reason("cannot schedule extended resource claim")
 
 def pre_filter(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> Refusal | None:
     """A claim that is missing, going, another pod's, or of a class that there is not refuses all nodes."""
-    found = _resolve_claims(snapshot, shape)
-    if not isinstance(found, ClaimRejection):
+    claims = _resolve_claims(snapshot, shape)
+    if not isinstance(claims, ClaimRejection):
         return None
-    if found.is_error:
-        return Refusal(NAME, StatusCode.ERROR, (Reason(f'running PreFilter plugin "{NAME}": {found.text}'),))
-    return Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason(found.text),))
+    if claims.is_error:
+        return Refusal(NAME, StatusCode.ERROR, (Reason(f'running PreFilter plugin "{NAME}": {claims.text}'),))
+    return Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason(claims.text),))
 
 
 def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") -> arrays.Mask | None:
     """Bool (n_nodes): True where all claims can be had; None if the pod has none."""
-    found = _resolve_claims(snapshot, shape)
-    if isinstance(found, ClaimRejection) or found.is_empty:
+    claims = _resolve_claims(snapshot, shape)
+    if isinstance(claims, ClaimRejection) or claims.is_empty:
         return None
-    if found.is_stale:
+    if claims.is_stale:
         return np.zeros(snapshot.nodes.count, bool)
-    allowed = usable(snapshot, found, config)
-    answered = _check_nodes(snapshot, found, _is_found, 1)
+    allowed = usable(snapshot, claims, config)
+    answered = _check_nodes(snapshot, claims, _is_found, 1)
     return allowed if answered is None else allowed & (answered > 0)
 
 
 def count_room(snapshot: "Snapshot", shape: facts.PodShape) -> arrays.Amounts | None:
     """Int64 (n_nodes): for how many pods of the shape each node has devices; None if they do not limit it."""
-    found = _resolve_claims(snapshot, shape)
-    if isinstance(found, ClaimRejection) or found.is_empty:
+    claims = _resolve_claims(snapshot, shape)
+    if isinstance(claims, ClaimRejection) or claims.is_empty:
         return None
-    return _check_nodes(snapshot, found, _count_fitting_pods, UNLIMITED_PODS)
+    return _check_nodes(snapshot, claims, _count_fitting_pods, UNLIMITED_PODS)
 
 
 def is_countable(snapshot: "Snapshot", shape: facts.PodShape) -> bool:
     """Do pods of the shape mind each other by the devices of their own node only?"""
-    found = _resolve_claims(snapshot, shape)
-    if isinstance(found, ClaimRejection) or found.is_empty:
+    claims = _resolve_claims(snapshot, shape)
+    if isinstance(claims, ClaimRejection) or claims.is_empty:
         return True
-    if not found.is_private:
+    if not claims.is_private:
         return False
     if not snapshot.devices.inventory.shared_slices:
         return True
-    taken = _check_nodes(snapshot, found, _takes_shared, 0)
+    taken = _check_nodes(snapshot, claims, _takes_shared, 0)
     return taken is None or not taken.any()
 
 
 def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
-    found = _resolve_claims(snapshot, shape)
-    assert isinstance(found, PodClaims), "refused before any node"
-    if found.is_stale:
+    claims = _resolve_claims(snapshot, shape)
+    assert isinstance(claims, PodClaims), "refused before any node"
+    if claims.is_stale:
         return Refusal(NAME, StatusCode.UNRESOLVABLE, (STALE,))
-    keys, specs = resource_claims.claim_specs_on_node(snapshot.devices, snapshot.nodes, found, row)
+    keys, specs = resource_claims.claim_specs_on_node(snapshot.devices, snapshot.nodes, claims, row)
     if specs:
         outcome = snapshot.devices.explain(row, snapshot.devices.intern_claims(specs))
         if outcome is None:

@@ -1,7 +1,7 @@
 """InterPodAffinity: required affinity and anti-affinity of the pod, and anti-affinity of existing pods.
 
 Three questions, in this order. Affinity: does every term's domain of this node hold a pod that matches all terms?
-(The first of its kind is let in anywhere, if it matches itself.) Anti-affinity: is the domain free of pods that match?
+(The first such pod fits anywhere, if it matches itself.) Anti-affinity: is the domain free of pods that match?
 Symmetry: is it free of pods whose own anti-affinity matches this one?
 """
 

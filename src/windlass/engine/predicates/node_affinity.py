@@ -5,10 +5,11 @@ Terms that all name nodes by `matchFields` narrow the search before any filter r
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.predicates import node_inclusion
-from windlass.selectors import Operator
+from windlass.selectors import Operator, Requirement
 
 if TYPE_CHECKING:
     from windlass.engine.model.settings import FilterConfig
@@ -45,10 +46,24 @@ def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") ->
     spec = shape.spec
     if not spec.node_selector and spec.node_affinity is None and config.added_affinity is None:
         return None
-    allowed = node_inclusion.selected_mask(snapshot, spec)
+    allowed = selected_mask(snapshot, spec)
     if config.added_affinity is not None:
         allowed = allowed & snapshot.nodes.selector_mask(config.added_affinity)
     return allowed
+
+
+def selected_mask(snapshot: "Snapshot", spec: facts.PodSpec) -> arrays.Mask:
+    """Bool (n_nodes): nodeSelector and required node affinity match. Kept; never write into it."""
+
+    def compute(rows: slice) -> arrays.Mask:
+        allowed = np.ones(snapshot.nodes.count, bool)
+        for key, value in spec.node_selector:
+            allowed &= snapshot.nodes.requirement_mask(Requirement(key, Operator.IN, (value,)))
+        if spec.node_affinity is not None:
+            allowed &= snapshot.nodes.selector_mask(spec.node_affinity)
+        return allowed[rows]
+
+    return snapshot.nodes.cached(("selected", spec.node_selector, spec.node_affinity), compute)
 
 
 def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:

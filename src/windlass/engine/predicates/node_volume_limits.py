@@ -220,7 +220,7 @@ def find_wanted(snapshot: "Snapshot", shape: facts.PodShape) -> set[Attachable] 
             return Refusal(NAME, StatusCode.UNRESOLVABLE, (reason,))
     try:
         things = volume_usage.list_used_volumes(shape.namespace, shape.spec)
-        return {found for thing in things if (found := find_attachable(snapshot.storage, thing)) is not None}
+        return {attachable for thing in things if (attachable := find_attachable(snapshot.storage, thing)) is not None}
     except UnknownAttachment as error:
         return _refuse_everywhere(error.reason)
 
@@ -260,10 +260,12 @@ def _attached_volumes(snapshot: "Snapshot") -> AttachedVolumes:
     return attached
 
 
-def _has_room(snapshot: "Snapshot", attached: AttachedVolumes, driver: str, wanted: set[Attachable]) -> arrays.Mask:
+def _has_room(
+    snapshot: "Snapshot", attached: AttachedVolumes, driver: str, attachables: set[Attachable]
+) -> arrays.Mask:
     """Bool (n_nodes): the driver can attach these volumes, less those that pods there use already."""
-    added = np.full(snapshot.nodes.count, len(wanted), arrays.COUNT_DTYPE)
-    for volume in wanted:
+    added = np.full(snapshot.nodes.count, len(attachables), arrays.COUNT_DTYPE)
+    for volume in attachables:
         added[list(attached.rows(volume))] -= 1
     room: arrays.Mask = (added == 0) | (attached.counts(driver) + added <= _limits(snapshot, driver))
     return room

@@ -13,7 +13,7 @@ import numpy as np
 
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
-from windlass.engine.predicates import node_inclusion
+from windlass.engine.predicates import node_affinity, taint_toleration
 from windlass.engine.snapshot import topology_counts
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def find_countable(
     """Bool (n_nodes): pods on the node count, for all that is a fact of the node."""
     possible = labelled
     if constraint.honor_affinity and (shape.spec.node_selector or shape.spec.node_affinity is not None):
-        possible = possible & node_inclusion.selected_mask(snapshot, shape.spec)
+        possible = possible & node_affinity.selected_mask(snapshot, shape.spec)
     if constraint.honor_taints:
-        possible = possible & node_inclusion.tolerated_mask(snapshot, shape.spec)
+        possible = possible & taint_toleration.tolerated_mask(snapshot, shape.spec)
     return possible
 
 
@@ -106,7 +106,7 @@ def find_included(
     """Bool (n_nodes): those of the possible nodes that are there, and stay if that matters."""
     included: arrays.Mask = possible & snapshot.nodes.alive
     if constraint.honor_taints:
-        included &= node_inclusion.not_deleting_mask(snapshot, shape.spec)
+        included &= taint_toleration.not_deleting_mask(snapshot, shape.spec)
     return included
 
 

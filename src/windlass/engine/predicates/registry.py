@@ -17,7 +17,6 @@ from windlass.engine.predicates import (
     inter_pod_affinity,
     node_affinity,
     node_declared_features,
-    node_inclusion,
     node_name,
     node_ports,
     node_resources_fit,
@@ -113,7 +112,7 @@ def static_mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConf
     def compute(rows: slice) -> arrays.Mask:
         mask = np.ones(snapshot.nodes.count, bool)
         if taint_toleration.NAME not in config.disabled:
-            mask &= node_inclusion.tolerated_mask(snapshot, spec)
+            mask &= taint_toleration.tolerated_mask(snapshot, spec)
         for rule in STATIC_FILTERS:
             if rule.NAME not in config.disabled:
                 allowed = rule.mask(snapshot, shape, config)
@@ -143,7 +142,7 @@ def find_feasible(
         return np.zeros(snapshot.nodes.count, bool)
     mask = static_mask(snapshot, shape, config) & snapshot.nodes.alive
     if taint_toleration.NAME not in config.disabled:
-        mask &= node_inclusion.not_deleting_mask(snapshot, shape.spec)
+        mask &= taint_toleration.not_deleting_mask(snapshot, shape.spec)
     for rule in DYNAMIC_FILTERS:
         if rule.NAME not in config.disabled and rule.NAME not in but:
             allowed = rule.mask(snapshot, shape, config)

@@ -183,18 +183,18 @@ def measure_pool_utilization(snapshot: Snapshot, row: int) -> Mapping[PoolId, fl
 
     Claims of pods that are expected on the node are allocated as they were when a place was found for them.
     """
-    stock, held = snapshot.devices.inventory, set[DeviceId]()
+    inventory, held = snapshot.devices.inventory, set[DeviceId]()
     for pod_row in snapshot.pods_on(row):
         shape = snapshot.shape_of_row(pod_row)
         for pod_claim in shape.spec.claims:
             key = ClaimKey(shape.namespace, pod_claim.claim or "")
-            if key not in stock.claims:
+            if key not in inventory.claims:
                 continue
             devices = snapshot.devices.list_devices(key)
             if devices is None:
                 return key
             held |= devices
-    return allocation_state.pool_utilization(stock.slices_of_node(snapshot.nodes.names[row]), held)
+    return allocation_state.pool_utilization(inventory.slices_of_node(snapshot.nodes.names[row]), held)
 
 
 def _find_gpus(snapshot: Snapshot, rows: arrays.Rows, label: str) -> arrays.Rows:
@@ -210,13 +210,13 @@ def _find_gpus(snapshot: Snapshot, rows: arrays.Rows, label: str) -> arrays.Rows
 
 def _gather(snapshot: Snapshot, amounts: arrays.Amounts, nodes: _Nodes) -> arrays.Amounts:
     """Int64 (n, 3): cpu, memory and the GPU that counts, of int64 (n_resources, n_nodes)."""
-    known = snapshot.nodes.resources
+    resources = snapshot.nodes.resources
     gathered = np.zeros((len(nodes.rows), 3), arrays.RESOURCE_DTYPE)
-    gathered[:, scale_down_state.CPU_COLUMN] = amounts[known.find(facts.CPU), nodes.rows]
-    gathered[:, scale_down_state.MEMORY_COLUMN] = amounts[known.find(facts.MEMORY), nodes.rows]
+    gathered[:, scale_down_state.CPU_COLUMN] = amounts[resources.find(facts.CPU), nodes.rows]
+    gathered[:, scale_down_state.MEMORY_COLUMN] = amounts[resources.find(facts.MEMORY), nodes.rows]
     for number, name in enumerate(well_known.GPU_RESOURCES):
         has_it = nodes.gpu == number
-        column = known.find(name)
+        column = resources.find(name)
         if column != arrays.ABSENT and has_it.any():
             gathered[has_it, scale_down_state.GPU_COLUMN] = amounts[column, nodes.rows[has_it]]
     return gathered

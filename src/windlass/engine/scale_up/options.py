@@ -100,7 +100,7 @@ class OptionPlanner:
         self._node_count = expander_context.cluster_nodes
         self._by_id = {group.id: group for group in groups.all}
         self._unknown = unknown
-        self._ledger, self._time = timer, timer.begin("estimates", config.limits.estimates_s)
+        self._timer, self._time = timer, timer.begin("estimates", config.limits.estimates_s)
         self._left: int | None = None
         """Nodes that may still be added in this loop; None in the first round: --max-nodes-per-scaleup."""
 
@@ -108,7 +108,7 @@ class OptionPlanner:
         """The planner of the next round; the quota tracker has counted the added nodes already."""
         situation = replace(self._situation, cluster_nodes=self._node_count + added)
         config = replace(self._config, limits=self._bounds)
-        return OptionPlanner(self._prospects, groups, self._tracker, config, situation, self._ledger, self._unknown)
+        return OptionPlanner(self._prospects, groups, self._tracker, config, situation, self._timer, self._unknown)
 
     def limit_nodes(self, left: int) -> None:
         """Limit the nodes of this round to what earlier rounds left of --max-nodes-per-scaleup."""
@@ -123,7 +123,7 @@ class OptionPlanner:
         valid, skipped = self._sort_out_groups()
         schedulable = self._ask(valid, pending)
         if self._bounds.simulate_skipped:
-            with self._ledger.measure(time_limits.MeasuredStep.SKIPPED_GROUPS):
+            with self._timer.measure(time_limits.MeasuredStep.SKIPPED_GROUPS):
                 self._simulate_skipped(skipped, pending)
         options = [option for group in valid if (option := self._expand(group, schedulable, whole)) is not None]
         if not options:
@@ -190,7 +190,7 @@ class OptionPlanner:
         increases: list[scale_up_status.GroupIncrease] = []
         for group in self._groups.all:
             template = self._groups.templates.get(group.id)
-            lacking = min(group.min_size, group.max_size) - group.target_size  # nobody checked that they are in order
+            lacking = min(group.min_size, group.max_size) - group.target_size  # the bounds may be out of order
             if not group.exists or lacking <= 0 or group.id in self._groups.unsafe or template is None:
                 continue
             if self._tracker.check(group.id, template.node, 1).exceeded:
@@ -280,7 +280,7 @@ class OptionPlanner:
             binpacking_estimator.ShapeCount(self._pending[position].shape, len(self._pending[position].rows))
             for position in positions
         ]
-        with self._ledger.measure(time_limits.MeasuredStep.ESTIMATE):
+        with self._timer.measure(time_limits.MeasuredStep.ESTIMATE):
             estimate = self._prospects.estimate(
                 group.id,
                 pod_groups,
@@ -317,7 +317,7 @@ class OptionPlanner:
         def find_pods(helped: SchedulablePods) -> list[facts.Pod]:
             return [find(row) for row in rows[id(helped.pod)][: helped.count]]
 
-        return replace(self._situation, client=grpc.ExpanderClientPort(self._ledger.inquiry, templates, find_pods))
+        return replace(self._situation, client=grpc.ExpanderClientPort(self._timer.inquiry, templates, find_pods))
 
     def _limiter(self, group: node_groups.NodeGroup, similar: Sequence[str]) -> binpacking_estimator.EstimationLimiter:
         together = [group, *(self._by_id[other] for other in similar)]
@@ -330,7 +330,7 @@ class OptionPlanner:
                 binpacking_estimator.make_cluster_capacity_threshold(self._bounds.max_nodes_total, self._node_count),
             ),
             time_limits.CombinedBudget(
-                self._time, self._ledger.begin(f"estimate of {group.id}", self._bounds.estimate_s)
+                self._time, self._timer.begin(f"estimate of {group.id}", self._bounds.estimate_s)
             ),
         )
 

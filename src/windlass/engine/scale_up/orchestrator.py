@@ -18,7 +18,7 @@ from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import Observation
 from windlass.engine.placement import hinting, shape_placer
-from windlass.engine.scale_up import balancing, equivalence_groups, options, template_fit
+from windlass.engine.scale_up import balancing, options, pending_pods, template_fit
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 ROUNDS = "rounds"
@@ -95,7 +95,8 @@ def _run_rounds(
             return  # the next loop goes on
         groups = simulate_increases(snapshot, groups, proposal, settings)
         if any(
-            resource_quotas.is_virtual_node(groups.templates[one.group.id].node.labels) for one in proposal.increases
+            resource_quotas.is_virtual_node(groups.templates[increase.group.id].node.labels)
+            for increase in proposal.increases
         ):
             # virtual nodes are ordered, but count against no limit: count the cluster again
             planner = make_planner(replace(inputs, groups=groups))
@@ -130,7 +131,7 @@ def simulate_increases(
 def build_equivalence_groups(inputs: ScaleUpInputs, rows: Sequence[int]) -> list[scale_up_status.PodEquivalenceGroup]:
     """Equivalence groups of these pods, as a measured step."""
     with inputs.timer.measure(time_limits.MeasuredStep.BUILD_EQUIVALENCE_GROUPS):
-        return equivalence_groups.make_equivalence_groups(inputs.snapshot, rows, inputs.settings)
+        return pending_pods.make_equivalence_groups(inputs.snapshot, rows, inputs.settings)
 
 
 def make_planner(

@@ -44,11 +44,11 @@ class TemplateFit:
         """The pod of a row of the snapshot."""
         return self._snapshot.pod(row)
 
-    def check_pods(self, groups: Sequence[str], wanted: Iterable[facts.PodShape]) -> dict[str, RejectionReasons]:
+    def check_pods(self, groups: Sequence[str], pod_shapes: Iterable[facts.PodShape]) -> dict[str, RejectionReasons]:
         """What a new, empty node of each of these groups would say to each of these shapes."""
         alone: list[facts.PodShape] = []
         together: list[facts.PodShape] = []
-        for shape in wanted:
+        for shape in pod_shapes:
             (together if batch_placement.is_plain(self._snapshot, shape, self._config) else alone).append(shape)
         unknown = [shape for shape in together if any(shape.id not in self._answers[group] for group in groups)]
         repelled = self._judge_together(groups, unknown) if unknown else []
@@ -61,13 +61,13 @@ class TemplateFit:
                 found[group] |= self._judge_alone(group, (*alone, *repelled))
         return found
 
-    def _judge_together(self, groups: Sequence[str], wanted: Sequence[facts.PodShape]) -> list[facts.PodShape]:
+    def _judge_together(self, groups: Sequence[str], pod_shapes: Sequence[facts.PodShape]) -> list[facts.PodShape]:
         """Judge shapes for all these groups at once, and keep what is found; return those that others' pods repel."""
         snapshot, repelled = self._snapshot, []
         snapshot.fork()
         try:
             rows = [self._append(group) for group in groups]
-            for shape in wanted:
+            for shape in pod_shapes:
                 if batch_placement.is_repelled(snapshot, shape):
                     repelled.append(shape)
                     continue
@@ -77,12 +77,12 @@ class TemplateFit:
             snapshot.revert()
         return repelled
 
-    def _judge_alone(self, group: str, wanted: Iterable[facts.PodShape]) -> RejectionReasons:
+    def _judge_alone(self, group: str, pod_shapes: Iterable[facts.PodShape]) -> RejectionReasons:
         """Judge shapes for one group; other groups' new nodes would be domains that there are not."""
         self._snapshot.fork()
         try:
             row = self._append(group)
-            return {shape.id: self._explain(shape, [row])[0] for shape in wanted}
+            return {shape.id: self._explain(shape, [row])[0] for shape in pod_shapes}
         finally:
             self._snapshot.revert()
 

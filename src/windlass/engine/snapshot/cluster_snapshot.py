@@ -120,10 +120,10 @@ class MutableColumns(columns.ForkableColumns):
         self._release_devices(pod_rows)
         return pod_rows
 
-    def _unclear(self, node_row: int, pod_rows: list[int], chosen: arrays.Rows) -> None:
+    def _unclear(self, node_row: int, pod_rows: list[int], rows: arrays.Rows) -> None:
         self._pods_on[node_row] = pod_rows
-        self.pods.node_rows[chosen] = node_row
-        self._count_together(chosen, node_row, 1)
+        self.pods.node_rows[rows] = node_row
+        self._count_together(rows, node_row, 1)
 
     def relocate(self, node_row: int, moved: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts) -> None:
         """Unbind all pods from a node, and bind those in `moved`, of one shape, to others as `bind_many` does."""

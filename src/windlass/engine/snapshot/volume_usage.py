@@ -159,8 +159,8 @@ class StorageTable:
             case facts.VolumeAttachment():
                 self.attachments[fact.name] = fact
 
-    def put_all(self, found: Iterable[StorageFact]) -> None:
-        for fact in found:
+    def put_all(self, storage_facts: Iterable[StorageFact]) -> None:
+        for fact in storage_facts:
             self.put(fact)
 
     def remove(self, fact: StorageFact) -> None:

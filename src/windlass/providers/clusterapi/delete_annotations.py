@@ -143,8 +143,8 @@ class DeleteAnnotations:
         while clock.monotonic_s() < until_s and not is_so():
             await clock.sleep(_POLL_S)
 
-    def _is_observed(self, known: Machine | None) -> bool:
-        return known is None or known.is_marked
+    def _is_observed(self, machine: Machine | None) -> bool:
+        return machine is None or machine.is_marked
 
     async def remove(self, machines: Iterable[Machine]) -> list[errors.KubeError]:
         """Remove annotations. Failures are logged and retried with the next change."""

@@ -112,8 +112,10 @@ def read_size_bounds(annotations: Mapping[str, str], named: AnnotationKeys) -> S
     least = _read_size(annotations, named.min_size)
     most = _read_size(annotations, named.max_size)
     if most < least:
-        found = annotations.get(named.max_size)
-        raise fields.InvalidField(annotation_path(named.max_size), found, f"at least the minimum, which is {least}")
+        annotation = annotations.get(named.max_size)
+        raise fields.InvalidField(
+            annotation_path(named.max_size), annotation, f"at least the minimum, which is {least}"
+        )
     return SizeBounds(least, most)
 
 

@@ -175,12 +175,12 @@ class ChangeHandler(Generic[Watched]):
     def __init__(self, tell: Callable[[Watched], None]) -> None:
         self._notify = tell
 
-    def added(self, found: Watched) -> None:
-        self._notify(found)
+    def added(self, watched: Watched) -> None:
+        self._notify(watched)
 
-    def modified(self, before: Watched, found: Watched) -> None:
-        if has_relevant_change(before, found):
-            self._notify(found)
+    def modified(self, before: Watched, watched: Watched) -> None:
+        if has_relevant_change(before, watched):
+            self._notify(watched)
 
     def deleted(self, before: Watched) -> None:
         self._notify(before)

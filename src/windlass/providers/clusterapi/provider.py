@@ -317,16 +317,16 @@ class Provider:
             resource, replicas, reason or str(complaints[0]), nodes, context
         ), complaints
 
-    def _mark_changed(self, nodes: Sequence[facts.Node], known: scalable_resources.ClusterApiObjects) -> None:
+    def _mark_changed(self, nodes: Sequence[facts.Node], objects: scalable_resources.ClusterApiObjects) -> None:
         """Invalidate groups whose nodes changed, or whose Machines began or ended deletion."""
         for node in self._nodes.update(nodes):
             machine_key = self._nodes.machine_name_of(node)
-            for machine in known.machines_of_node(node.provider_id, node.name, machine_key):
+            for machine in objects.machines_of_node(node.provider_id, node.name, machine_key):
                 self._groups.invalidate(machine.owners)
             self._groups.invalidate((), (machines.normalize_provider_id(node.provider_id),))
         before, self._remembered = self._remembered, self._memory.machines
         if different := before ^ self._remembered:
-            for machine in known.machines:
+            for machine in objects.machines:
                 if machine.uid in different:
                     self._groups.invalidate(machine.owners)
 

@@ -99,7 +99,7 @@ class ApiClient:
         metadata = dict(obj["metadata"])
         if "name" not in metadata:
             metadata["name"] = self._name(kind, metadata["generateName"], metadata.get("namespace", ""))
-        object_meta.fill_object_meta(metadata, self.now(), self._core.chance)
+        object_meta.fill_object_meta(metadata, self.now(), self._core.rng)
         metadata.setdefault("generation", 1)
         made = {**self._head(kind), **obj, "metadata": metadata}
         self._write(kind, api_objects.key_of(made), made)
@@ -108,7 +108,7 @@ class ApiClient:
     def _name(self, kind: GroupResource, base: str, namespace: str) -> str:
         objects = self._core.store.tables[kind].objects
         while True:
-            name = object_meta.generate_name(base, self._core.chance)
+            name = object_meta.generate_name(base, self._core.rng)
             if storage.storage_key(namespace, name) not in objects:
                 return name
 

@@ -52,10 +52,10 @@ class InstanceListener(Protocol):
 class Cloud:
     """All instances."""
 
-    def __init__(self, pulse: EventLoop, groups: Iterable[NodeGroup], generator: RandomStreams) -> None:
-        self._pulse = pulse
+    def __init__(self, event_loop: EventLoop, groups: Iterable[NodeGroup], generator: RandomStreams) -> None:
+        self._event_loop = event_loop
         self.groups = {group.name: group for group in groups}
-        self._chance = generator.for_component("cloud")
+        self._rng = generator.for_component("cloud")
         self._picks = generator.for_component("misfortunes")
         self._listeners: list[InstanceListener] = []
         self.instances: dict[str, Instance] = {}
@@ -80,13 +80,13 @@ class Cloud:
 
     def _boot(self, instance: Instance) -> None:
         instance.state = BOOTING
-        boot_s = 0.0 if self.is_starting else instance.group.boot.sample(self._chance)
-        is_failing = self._chance.random() < instance.group.failure_rate and not self.is_starting
-        self._pulse.call_later(boot_s * _PROVIDER_ID_SHARE, lambda: self._set_created(instance))
-        self._pulse.call_later(boot_s, lambda: self._start(instance, is_failing))
+        boot_s = 0.0 if self.is_starting else instance.group.boot.sample(self._rng)
+        is_failing = self._rng.random() < instance.group.failure_rate and not self.is_starting
+        self._event_loop.call_later(boot_s * _PROVIDER_ID_SHARE, lambda: self._set_created(instance))
+        self._event_loop.call_later(boot_s, lambda: self._start(instance, is_failing))
         if instance.group.lifetime is not None:
-            life_s = instance.group.lifetime.sample(self._chance)
-            self._pulse.call_later(boot_s + life_s, lambda: self.vanish(instance))
+            life_s = instance.group.lifetime.sample(self._rng)
+            self._event_loop.call_later(boot_s + life_s, lambda: self.vanish(instance))
 
     def _set_created(self, instance: Instance) -> None:
         if instance.state == BOOTING:
@@ -108,8 +108,8 @@ class Cloud:
         if instance is None or instance.is_ended_on_purpose:
             return
         instance.is_ended_on_purpose = True
-        delay_s = instance.group.stop.sample(self._chance) if instance.has_id and instance.state != GONE else 0.0
-        self._pulse.call_later(delay_s, lambda: self._end(instance))
+        delay_s = instance.group.stop.sample(self._rng) if instance.has_id and instance.state != GONE else 0.0
+        self._event_loop.call_later(delay_s, lambda: self._end(instance))
 
     def _end(self, instance: Instance) -> None:
         instance.state = GONE

@@ -29,11 +29,11 @@ class DaemonSetController:
 
     watched_kinds = (api_objects.DAEMON_SETS, api_objects.NODES, api_objects.PODS)
 
-    def __init__(self, pulse: EventLoop) -> None:
-        self._api = pulse.api
-        self._stamps = PodFactory(pulse.api)
+    def __init__(self, event_loop: EventLoop) -> None:
+        self._api = event_loop.api
+        self._pod_factory = PodFactory(event_loop.api)
         self._pods = OwnedObjects("DaemonSet", api_objects.PODS)
-        self._seats: dict[tuple[str, str], str] = {}
+        self._pod_keys: dict[tuple[str, str], str] = {}
         """Pod keys by the set's uid and the node's name."""
         self._due: dict[tuple[str, str], None] = {}
         """Pairs of DaemonSet and node to reconcile, by key and name."""
@@ -47,7 +47,7 @@ class DaemonSetController:
                     )
             case api_objects.DAEMON_SETS:
                 if change.now is None:
-                    self._stamps.forget(change.obj["metadata"]["uid"])
+                    self._pod_factory.forget(change.obj["metadata"]["uid"])
                 elif change.before is None:
                     self._due.update(((change.key, name), None) for name in self._api.list_objects(api_objects.NODES))
             case api_objects.PODS:
@@ -58,9 +58,9 @@ class DaemonSetController:
         owner = api_objects.controller_of(change.obj)
         if key is None or owner is None:
             return
-        node = pinned_node_name(change.obj)
-        if change.now is None and self._seats.get((owner["uid"], node)) == change.key:
-            del self._seats[owner["uid"], node]
+        node = node_filters.pinned_node_name(change.obj)
+        if change.now is None and self._pod_keys.get((owner["uid"], node)) == change.key:
+            del self._pod_keys[owner["uid"], node]
             self._due[key, node] = None
 
     def sync(self) -> bool:
@@ -73,32 +73,21 @@ class DaemonSetController:
 
     def _reconcile(self, found: Json, node: Json) -> None:
         seat = (found["metadata"]["uid"], node["metadata"]["name"])
-        if seat in self._seats or not should_run_on(found, node):
+        if seat in self._pod_keys or not should_run_on(found, node):
             return
-        pod = self._stamps.make_pod(found)
+        pod = self._pod_factory.make_pod(found)
         spec = {
             **pod["spec"],
             "affinity": node_name_affinity(seat[1]),
             "tolerations": [*(pod["spec"].get("tolerations") or ()), *TOLERATIONS],
         }
-        self._seats[seat] = api_objects.key_of(self._api.create(api_objects.PODS, {**pod, "spec": spec}))
+        self._pod_keys[seat] = api_objects.key_of(self._api.create(api_objects.PODS, {**pod, "spec": spec}))
 
 
 def node_name_affinity(node: str) -> Json:
     """The affinity of a daemon pod: this node, by name."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-
-
-def pinned_node_name(pod: Json) -> str:
-    """The one node that a pod's affinity selects by name; empty for all other pods."""
-    terms: list[Json] = (node_filters.required_affinity(pod) or {}).get("nodeSelectorTerms") or []
-    if len(terms) != 1 or terms[0].get("matchExpressions"):
-        return ""
-    fields: list[Json] = terms[0].get("matchFields") or []
-    if len(fields) != 1 or fields[0]["operator"] != "In" or len(fields[0]["values"]) != 1:
-        return ""
-    return str(fields[0]["values"][0])
 
 
 def _may_change_eligibility(now: Json | None, before: Json | None) -> bool:

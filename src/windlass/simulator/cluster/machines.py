@@ -26,8 +26,8 @@ class MachineController:
 
     watched_kinds = (api_objects.MACHINES, api_objects.NODES, api_objects.PODS, api_objects.BUDGETS)
 
-    def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud) -> None:
-        self._pulse, self._api, self._cloud = pulse, pulse.api, cloud_
+    def __init__(self, event_loop: EventLoop, cloud_: cloud.Cloud) -> None:
+        self._event_loop, self._api, self._cloud = event_loop, event_loop.api, cloud_
         self._due: dict[str, None] = {}
         self._by_node: dict[str, str] = {}
         self._pods = PodsByNode()
@@ -53,7 +53,7 @@ class MachineController:
     def instance_unreachable(self, instance: cloud.Instance) -> None:
         after_s = instance.group.remediate_after_s
         if after_s is not None:
-            self._pulse.call_later(after_s, lambda: self._remediate(instance))
+            self._event_loop.call_later(after_s, lambda: self._remediate(instance))
 
     def instance_terminated(self, instance: cloud.Instance) -> None:
         if instance.is_ended_on_purpose:
@@ -107,9 +107,9 @@ class MachineController:
         """Retry evictions now: a budget's status has changed, so the result may differ."""
         held, self._held = self._held, {}
         for node, since_s in held.items():
-            tries = max(math.ceil((self._pulse.now_s() - since_s) / DRAIN_RETRY_S), 1)
+            tries = max(math.ceil((self._event_loop.now_s() - since_s) / DRAIN_RETRY_S), 1)
             again_s = since_s + tries * DRAIN_RETRY_S
-            self._pulse.call_later(again_s - self._pulse.now_s(), functools.partial(self._retry, node))
+            self._event_loop.call_later(again_s - self._event_loop.now_s(), functools.partial(self._retry, node))
 
     def sync(self) -> bool:
         due, self._due = self._due, {}
@@ -132,7 +132,7 @@ class MachineController:
         self._cloud.launch(key, machine["metadata"]["name"], group)
         self._set_phase(machine, "Provisioning")
         if group.remediate_after_s is not None:
-            self._pulse.call_later(group.remediate_after_s, lambda: self._give_up(key, machine["metadata"]["uid"]))
+            self._event_loop.call_later(group.remediate_after_s, lambda: self._give_up(key, machine["metadata"]["uid"]))
 
     def _give_up(self, key: str, uid: str) -> None:
         """Delete a Machine whose node has not appeared in time."""
@@ -192,7 +192,7 @@ class MachineController:
             self.evictions += 1
         except ApiRequestError:
             if is_new:
-                self._held[node] = self._pulse.now_s()
+                self._held[node] = self._event_loop.now_s()
 
     def _retry(self, node: str) -> None:
         key = self._draining.pop(node, None)
@@ -219,8 +219,8 @@ class MachineSetController:
 
     watched_kinds = (api_objects.MACHINE_SETS, api_objects.MACHINES)
 
-    def __init__(self, pulse: EventLoop) -> None:
-        self._api = pulse.api
+    def __init__(self, event_loop: EventLoop) -> None:
+        self._api = event_loop.api
         self._machines = OwnedObjects("MachineSet", api_objects.MACHINES)
         self._due: dict[str, None] = {}
 
@@ -304,8 +304,8 @@ class MachineDeploymentController:
 
     watched_kinds = (api_objects.MACHINE_DEPLOYMENTS, api_objects.MACHINE_SETS)
 
-    def __init__(self, pulse: EventLoop) -> None:
-        self._api = pulse.api
+    def __init__(self, event_loop: EventLoop) -> None:
+        self._api = event_loop.api
         self._sets = OwnedObjects("MachineDeployment", api_objects.MACHINE_SETS)
         self._due: dict[str, None] = {}
 

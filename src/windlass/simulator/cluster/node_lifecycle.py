@@ -46,9 +46,9 @@ class Kubelets:
 
     watched_kinds = (api_objects.PODS, api_objects.NODES)
 
-    def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud, generator: RandomStreams) -> None:
-        self._pulse, self._api = pulse, pulse.api
-        self._chance = generator.for_component("kubelets")
+    def __init__(self, event_loop: EventLoop, cloud_: cloud.Cloud, generator: RandomStreams) -> None:
+        self._event_loop, self._api = event_loop, event_loop.api
+        self._rng = generator.for_component("kubelets")
         self._instances: dict[str, cloud.Instance] = {}
         """Instances by node name, as long as they exist."""
         self._pods = PodsByNode()
@@ -73,12 +73,12 @@ class Kubelets:
                 act()
             return
         self._register(instance)
-        never = self._chance.random() < instance.group.unready_rate
+        never = self._rng.random() < instance.group.unready_rate
         if self._cloud.is_starting:
             self._report(name)
         elif not never:
             self._starting_nodes.add(name)
-            self._pulse.call_later(instance.group.ready.sample(self._chance), lambda: self._become_ready(name))
+            self._event_loop.call_later(instance.group.ready.sample(self._rng), lambda: self._become_ready(name))
 
     def _become_ready(self, name: str) -> None:
         self._starting_nodes.discard(name)
@@ -140,12 +140,12 @@ class Kubelets:
         if before is None or not api_objects.node_of(before):
             self._pods.add(node, change.key)
             start = delay_of(now, START) or _DEFAULT_START
-            start_s = 0.0 if self._cloud.is_starting else start.sample(self._chance)
-            self._pulse.call_later(start_s, lambda: self._when_up(node, lambda: self._start(change.key, uid)))
+            start_s = 0.0 if self._cloud.is_starting else start.sample(self._rng)
+            self._event_loop.call_later(start_s, lambda: self._when_up(node, lambda: self._start(change.key, uid)))
         if api_objects.is_deleting(now) and (before is None or not api_objects.is_deleting(before)):
             grace_s = now["metadata"].get("deletionGracePeriodSeconds") or 0
-            stop_s = min((delay_of(now, STOP) or _DEFAULT_STOP).sample(self._chance), grace_s)
-            self._pulse.call_later(stop_s, lambda: self._when_up(node, lambda: self._end(change.key, uid)))
+            stop_s = min((delay_of(now, STOP) or _DEFAULT_STOP).sample(self._rng), grace_s)
+            self._event_loop.call_later(stop_s, lambda: self._when_up(node, lambda: self._end(change.key, uid)))
 
     def _when_up(self, node: str, act: Callable[[], None]) -> None:
         """Act now, or once the machine is reachable again; never if it is terminated."""
@@ -171,8 +171,8 @@ class Kubelets:
         run = delay_of(pod, RUN)
         if run is not None:
             node = api_objects.node_of(pod)
-            run_s = run.sample(self._chance)
-            self._pulse.call_later(run_s, lambda: self._when_up(node, lambda: self._succeed(key, uid)))
+            run_s = run.sample(self._rng)
+            self._event_loop.call_later(run_s, lambda: self._when_up(node, lambda: self._succeed(key, uid)))
 
     def _succeed(self, key: str, uid: str) -> None:
         pod = self._find(key, uid)
@@ -233,8 +233,8 @@ class NodeLifecycleController:
 
     watched_kinds = (api_objects.NODES, api_objects.PODS)
 
-    def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud) -> None:
-        self._pulse, self._api = pulse, pulse.api
+    def __init__(self, event_loop: EventLoop, cloud_: cloud.Cloud) -> None:
+        self._event_loop, self._api = event_loop, event_loop.api
         self._pods = PodsByNode()
         self._due: dict[str, None] = {}
         cloud_.add_listener(self)
@@ -248,11 +248,11 @@ class NodeLifecycleController:
         """The kubelet reports the status."""
 
     def instance_unreachable(self, instance: cloud.Instance) -> None:
-        self._pulse.call_later(MONITOR_GRACE_S, lambda: self._mark_unknown(instance))
+        self._event_loop.call_later(MONITOR_GRACE_S, lambda: self._mark_unknown(instance))
 
     def instance_terminated(self, instance: cloud.Instance) -> None:
         if not instance.is_ended_on_purpose:
-            self._pulse.call_later(
+            self._event_loop.call_later(
                 MONITOR_GRACE_S + NODE_REMOVAL_DELAY_S, lambda: self._api.remove(api_objects.NODES, instance.name)
             )
 
@@ -315,7 +315,7 @@ class NodeLifecycleController:
             if matching and len(waits) < len(matching):
                 continue
             uid = pod["metadata"]["uid"]
-            self._pulse.call_later(min(waits, default=0), functools.partial(self._evict, key, uid, name, taint))
+            self._event_loop.call_later(min(waits, default=0), functools.partial(self._evict, key, uid, name, taint))
 
     def _evict(self, key: str, uid: str, name: str, taint: Json) -> None:
         pod, node = self._api.find(api_objects.PODS, key), self._api.find(api_objects.NODES, name)

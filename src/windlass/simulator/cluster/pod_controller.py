@@ -123,10 +123,10 @@ class PodFactory:
 class PodController:
     """Base of a controller of one kind. `reconcile` handles an object that is due."""
 
-    def __init__(self, pulse: EventLoop, kind: GroupResource, pods: OwnedObjects) -> None:
+    def __init__(self, event_loop: EventLoop, kind: GroupResource, pods: OwnedObjects) -> None:
         self.watched_kinds = (kind, api_objects.PODS)
-        self._pulse, self._api = pulse, pulse.api
-        self._stamps = PodFactory(pulse.api)
+        self._event_loop, self._api = event_loop, event_loop.api
+        self._pod_factory = PodFactory(event_loop.api)
         self._kind, self._owned = kind, pods
         self._due: dict[str, None] = {}
 
@@ -135,7 +135,7 @@ class PodController:
         if change.kind == self._kind:
             key = change.key
             if change.now is None:
-                self._stamps.forget(change.obj["metadata"]["uid"])
+                self._pod_factory.forget(change.obj["metadata"]["uid"])
         if key is not None:
             self._due[key] = None
 

@@ -27,8 +27,8 @@ class DeploymentController:
 
     watched_kinds = (api_objects.DEPLOYMENTS, api_objects.REPLICA_SETS)
 
-    def __init__(self, pulse: EventLoop) -> None:
-        self._api = pulse.api
+    def __init__(self, event_loop: EventLoop) -> None:
+        self._api = event_loop.api
         self._sets = OwnedObjects("Deployment", api_objects.REPLICA_SETS)
         self._due: dict[str, None] = {}
 
@@ -147,9 +147,9 @@ STATUS_LAG_S = 1.0
 class ReplicaSetController(PodController):
     """Creates and deletes the pods of ReplicaSets."""
 
-    def __init__(self, pulse: EventLoop) -> None:
+    def __init__(self, event_loop: EventLoop) -> None:
         self._pods = OwnedPods("ReplicaSet")
-        super().__init__(pulse, api_objects.REPLICA_SETS, self._pods)
+        super().__init__(event_loop, api_objects.REPLICA_SETS, self._pods)
         self._counting: set[str] = set()
 
     def reconcile(self, key: str, found: Json) -> None:
@@ -157,13 +157,13 @@ class ReplicaSetController(PodController):
         surplus = len(active) - found["spec"]["replicas"]
         if surplus < 0:
             for _ in range(-surplus):
-                self._api.create(api_objects.PODS, self._stamps.make_pod(found))
+                self._api.create(api_objects.PODS, self._pod_factory.make_pod(found))
         elif surplus > 0:
             for pod in deletion_order(list(active.values()))[:surplus]:
                 self._api.delete_pod(pod)
         if key not in self._counting:
             self._counting.add(key)
-            self._pulse.call_later(STATUS_LAG_S, lambda: self._count(key))
+            self._event_loop.call_later(STATUS_LAG_S, lambda: self._count(key))
 
     def _count(self, key: str) -> None:
         self._counting.discard(key)
@@ -198,9 +198,9 @@ def deletion_order(pods: list[Json]) -> list[Json]:
 class StatefulSetController(PodController):
     """Creates and deletes the pods of StatefulSets in order."""
 
-    def __init__(self, pulse: EventLoop) -> None:
+    def __init__(self, event_loop: EventLoop) -> None:
         self._pods = OwnedObjects("StatefulSet", api_objects.PODS)
-        super().__init__(pulse, api_objects.STATEFUL_SETS, self._pods)
+        super().__init__(event_loop, api_objects.STATEFUL_SETS, self._pods)
 
     def reconcile(self, key: str, found: Json) -> None:
         pods = {pod["metadata"]["name"]: pod for pod in self._pods.of(found)}
@@ -210,7 +210,7 @@ class StatefulSetController(PodController):
             pod = pods.pop(name, None)
             if pod is None:
                 index = {"statefulset.kubernetes.io/pod-name": name}
-                self._api.create(api_objects.PODS, self._stamps.make_pod(found, name, index))
+                self._api.create(api_objects.PODS, self._pod_factory.make_pod(found, name, index))
             # The next pod waits until this one is ready; a terminating pod keeps its name until it is deleted.
             if is_ordered and (pod is None or not api_objects.is_ready(pod) or api_objects.is_deleting(pod)):
                 break
@@ -240,9 +240,9 @@ class StatefulSetController(PodController):
 class JobController(PodController):
     """Creates the pods of Jobs, and removes finished Jobs after their TTL."""
 
-    def __init__(self, pulse: EventLoop) -> None:
+    def __init__(self, event_loop: EventLoop) -> None:
         self._pods = OwnedObjects("Job", api_objects.PODS)
-        super().__init__(pulse, api_objects.JOBS, self._pods)
+        super().__init__(event_loop, api_objects.JOBS, self._pods)
         self._succeeded: dict[str, set[str]] = {}
         """Uids of succeeded pods by uid of their Job: they count even if their node was deleted."""
 
@@ -265,7 +265,7 @@ class JobController(PodController):
             return
         missing = min(found["spec"].get("parallelism", 1), wanted) - len(active)
         for _ in range(missing):
-            self._api.create(api_objects.PODS, self._stamps.make_pod(found))
+            self._api.create(api_objects.PODS, self._pod_factory.make_pod(found))
         self._count(found, {"active": len(active) + max(missing, 0), "succeeded": succeeded})
 
     def _count(self, found: Json, counts: dict[str, int]) -> None:
@@ -285,7 +285,7 @@ class JobController(PodController):
         self._api.update(api_objects.JOBS, {**found, "status": status})
         ttl_s = found["spec"].get("ttlSecondsAfterFinished")
         if ttl_s is not None:
-            self._pulse.call_later(ttl_s, lambda: self._api.remove(api_objects.JOBS, key))
+            self._event_loop.call_later(ttl_s, lambda: self._api.remove(api_objects.JOBS, key))
 
 
 def is_complete(job: Json) -> bool:
@@ -303,8 +303,8 @@ class ProvisioningJobQueue:
 
     watched_kinds: tuple[GroupResource, ...] = (api_objects.PROVISIONING_REQUESTS,)
 
-    def __init__(self, pulse: EventLoop) -> None:
-        self._api = pulse.api
+    def __init__(self, event_loop: EventLoop) -> None:
+        self._api = event_loop.api
         self._waiting: dict[str, Json] = {}
         self._due: list[str] = []
 

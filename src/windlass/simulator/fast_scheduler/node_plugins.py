@@ -36,43 +36,43 @@ _EMPTY_CLUSTER = ClusterView()
 class StaticFilters:
     """Cached results of the static filters, by shape and node class."""
 
-    def __init__(self, seats: NodeTable) -> None:
-        self._seats = seats
+    def __init__(self, node_table: NodeTable) -> None:
+        self._node_table = node_table
         self._known: dict[tuple[int, int], tuple[str, ...]] = {}
         self._masks: dict[int, tuple[Mask, int]] = {}
-        self._era = seats.era
+        self._era = node_table.era
 
     def allows(self, shape: PodShape) -> Mask:
         """(slots,) bool: True where a pod of this shape passes the static filters."""
-        seats = self._seats
+        node_table = self._node_table
         self._update()
         mask, read = self._masks.get(shape.number, (np.zeros(0, bool), 0))
-        if len(mask) < len(seats.is_present):
-            mask = np.concatenate([mask, np.zeros(len(seats.is_present) - len(mask), bool)])
-        for slot in set(seats.changed[read:]):
-            mask[slot] = bool(seats.is_present[slot]) and not self.find_rejection(shape, slot)
-        self._masks[shape.number] = mask, len(seats.changed)
+        if len(mask) < len(node_table.is_present):
+            mask = np.concatenate([mask, np.zeros(len(node_table.is_present) - len(mask), bool)])
+        for slot in set(node_table.changed[read:]):
+            mask[slot] = bool(node_table.is_present[slot]) and not self.find_rejection(shape, slot)
+        self._masks[shape.number] = mask, len(node_table.changed)
         return mask
 
     def _update(self) -> None:
-        if self._era != self._seats.era:
-            self._known, self._masks, self._era = {}, {}, self._seats.era
+        if self._era != self._node_table.era:
+            self._known, self._masks, self._era = {}, {}, self._node_table.era
 
     def find_rejection(self, shape: PodShape, slot: int) -> tuple[str, ...]:
         """Why the node rejects this shape; None if it does not."""
         self._update()
         if shape.names_nodes:
-            return check_static_filters(shape, self._seats.nodes[slot])
-        key = (shape.number, int(self._seats.node_classes[slot]))
+            return check_static_filters(shape, self._node_table.nodes[slot])
+        key = (shape.number, int(self._node_table.node_classes[slot]))
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = check_static_filters(shape, self._seats.nodes[slot])
+            found = self._known[key] = check_static_filters(shape, self._node_table.nodes[slot])
         return found
 
     def count_rejections(self, shape: PodShape) -> Counter[str]:
         """Number of nodes by reason of rejection."""
         reasons: Counter[str] = Counter()
-        for slot in np.flatnonzero(self._seats.is_present & ~self.allows(shape)):
+        for slot in np.flatnonzero(self._node_table.is_present & ~self.allows(shape)):
             reasons.update(self.find_rejection(shape, int(slot)))
         return reasons
 
@@ -95,25 +95,25 @@ _PREFERENCES = 2
 class NodeScores:
     """Scores of nodes. Changes no state but caches."""
 
-    def __init__(self, seats: NodeTable, tallies: TopologyCounts) -> None:
-        self._seats, self._tallies = seats, tallies
+    def __init__(self, node_table: NodeTable, tallies: TopologyCounts) -> None:
+        self._node_table, self._tallies = node_table, tallies
         self._known: dict[tuple[int, int], tuple[int, int]] = {}
         """Static scores by shape and node class."""
         self._columns: dict[int, tuple[Ints, int]] = {}
         """By shape: int (slots, preferences), and the number of node changes that it includes."""
-        self._era = seats.era
+        self._era = node_table.era
 
     def score(self, pod: Json, shape: PodShape, slots: Ints) -> dict[str, Ints]:
         """Weighted scores by plugin, int (slots,), of nodes that passed the filters."""
-        seats = self._seats
-        allocatable = seats.allocatable[slots, 1:3]
+        node_table = self._node_table
+        allocatable = node_table.allocatable[slots, 1:3]
         preferences = self._preferences(shape)[slots]
         constraints, is_ignored = self._count_spread(shape, slots)
         facts = scoring.ScoreInputs(
             allocatable=allocatable,
-            requested=allocatable - seats.free[slots, 1:3],
-            nonzero_requested=seats.nonzero[slots],
-            pod_requests=seats.request_vector(shape)[1:3],
+            requested=allocatable - node_table.free[slots, 1:3],
+            nonzero_requested=node_table.nonzero[slots],
+            pod_requests=node_table.request_vector(shape)[1:3],
             nonzero_pod_requests=shape.nonzero_pending,
             soft_taints=preferences[:, 0],
             preferred=preferences[:, 1] if shape.has_preferred_nodes else None,
@@ -133,25 +133,25 @@ class NodeScores:
 
     def _preferences(self, shape: PodShape) -> Ints:
         """(slots, preferences) int, brought up to date."""
-        seats = self._seats
-        if self._era != seats.era:
-            self._known, self._columns, self._era = {}, {}, seats.era
+        node_table = self._node_table
+        if self._era != node_table.era:
+            self._known, self._columns, self._era = {}, {}, node_table.era
         columns, read = self._columns.get(shape.number, (np.zeros((0, _PREFERENCES), np.int64), 0))
-        if len(columns) < len(seats.is_present):
-            missing = len(seats.is_present) - len(columns)
+        if len(columns) < len(node_table.is_present):
+            missing = len(node_table.is_present) - len(columns)
             columns = np.concatenate([columns, np.zeros((missing, _PREFERENCES), np.int64)])
-        if read < len(seats.changed):
-            for slot in set(seats.changed[read:]):
-                if seats.is_present[slot]:
+        if read < len(node_table.changed):
+            for slot in set(node_table.changed[read:]):
+                if node_table.is_present[slot]:
                     columns[slot] = self._prefer(shape, slot)
-            self._columns[shape.number] = columns, len(seats.changed)
+            self._columns[shape.number] = columns, len(node_table.changed)
         return columns
 
     def _prefer(self, shape: PodShape, slot: int) -> tuple[int, int]:
-        key = (shape.number, int(self._seats.node_classes[slot]))
+        key = (shape.number, int(self._node_table.node_classes[slot]))
         found = None if shape.names_nodes else self._known.get(key)
         if found is None:
-            node, pod = self._seats.nodes[slot], shape.example
+            node, pod = self._node_table.nodes[slot], shape.example
             found = (
                 node_filters.count_prefer_no_schedule(node_filters.tolerations_of(pod), node),
                 node_filters.preferred_affinity_weight(pod, node),
@@ -169,7 +169,7 @@ class NodeScores:
             spread_constraint.key: self._tallies.domains(spread_constraint.key)
             for spread_constraint in shape.soft_spread
         }
-        counted, is_ignored = self._seats.is_present, None
+        counted, is_ignored = self._node_table.is_present, None
         if pod_topology_spread.has_own_constraints(shape.example):
             for domain, _ in keys.values():
                 counted = counted & (domain >= 0)

@@ -242,29 +242,29 @@ def preempt(
 
 def preemption_candidates(placer: Placer, shape: PodShape) -> Mask:
     """(slots,) bool: True where the pod fits without the pods of lower priority."""
-    seats = placer.node_table
-    lower = [held for priority, held in seats.requested_by_priority.items() if priority < shape.priority]
+    node_table = placer.node_table
+    lower = [held for priority, held in node_table.requested_by_priority.items() if priority < shape.priority]
     if not lower:
-        return np.zeros(len(seats.is_present), bool)
-    wanted, reclaimed = seats.request_vector(shape), np.sum(lower, axis=0)
-    fits: Mask = seats.is_present & placer.static_filters.allows(shape) & (reclaimed[:, 0] > 0)
+        return np.zeros(len(node_table.is_present), bool)
+    wanted, reclaimed = node_table.request_vector(shape), np.sum(lower, axis=0)
+    fits: Mask = node_table.is_present & placer.static_filters.allows(shape) & (reclaimed[:, 0] > 0)
     for column in np.flatnonzero(wanted):
-        fits &= seats.free[:, column] + reclaimed[:, column] >= wanted[column]
+        fits &= node_table.free[:, column] + reclaimed[:, column] >= wanted[column]
     return fits
 
 
 def make_cluster_view(api: ApiClient, placer: Placer, slots: list[int], pod: Json) -> ClusterView:
     """A view of these nodes and their pods, for the reference scheduler."""
     made = ClusterView()
-    seats, pods = placer.node_table, api.list_objects(api_objects.PODS)
+    node_table, pods = placer.node_table, api.list_objects(api_objects.PODS)
     for slot in slots:
-        has = {name: int(seats.allocatable[slot, column]) for name, column in seats.columns.items()}
+        has = {name: int(node_table.allocatable[slot, column]) for name, column in node_table.columns.items()}
         seated = {
             key: AssignedPod(pods[key], {**seat.shape.amounts}, _nonzero_requests(seat.shape))
-            for key, seat in seats.pods[slot].items()
+            for key, seat in node_table.pods[slot].items()
             if key in pods
         }
-        made.nodes[seats.names[slot]] = NodeView(seats.nodes[slot], has, seated)
+        made.nodes[node_table.names[slot]] = NodeView(node_table.nodes[slot], has, seated)
     for budget in api.list_objects(api_objects.BUDGETS).values():
         made.put(budget)
     own = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from windlass.simulator.cluster import daemon_sets
 from windlass.simulator.cluster.api_objects import IdentityCache
 from windlass.simulator.reference_scheduler import (
     cluster_view,
@@ -103,7 +102,7 @@ class PodShapes:
         return shaped_pod
 
     def _intern(self, pod: Json) -> ShapedPod:
-        pinned = daemon_sets.pinned_node_name(pod)
+        pinned = node_filters.pinned_node_name(pod)
         if pinned:
             pod = {**pod, "spec": {**pod["spec"], "affinity": _without_node_affinity(pod["spec"]["affinity"])}}
         # A pinned pod is not scored, so its shape needs no selector.

@@ -33,13 +33,13 @@ class FastScheduler:
 
     watched_kinds = (api_objects.PODS, api_objects.NODES)
 
-    def __init__(self, pulse: EventLoop, chance: random.Random) -> None:
-        self._api = pulse.api
+    def __init__(self, event_loop: EventLoop, rng: random.Random) -> None:
+        self._api = event_loop.api
         self._shapes = pod_shapes.PodShapes(self._find_selector)
         self.node_table = NodeTable()
         self._tallies = TopologyCounts(self.node_table)
         scores = NodeScores(self.node_table, self._tallies)
-        self._placing = Placer(self.node_table, StaticFilters(self.node_table), self._tallies, scores, chance)
+        self._placing = Placer(self.node_table, StaticFilters(self.node_table), self._tallies, scores, rng)
         self._waiting: dict[QueueKey, dict[str, int]] = {}
         """Queues of pods by shape: keys and arrival times."""
         self._shaped_pods: dict[str, ShapedPod] = {}

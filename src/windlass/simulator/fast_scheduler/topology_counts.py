@@ -42,8 +42,8 @@ class PodCount:
 class TopologyCounts:
     """All counts that shapes have requested, and the topology domains of nodes."""
 
-    def __init__(self, seats: NodeTable) -> None:
-        self._seats = seats
+    def __init__(self, node_table: NodeTable) -> None:
+        self._node_table = node_table
         self._by_key: dict[bytes, PodCount] = {}
         self._anchored: dict[Anchor, dict[bytes, PodCount]] = {}
         self._others: dict[bytes, PodCount] = {}
@@ -57,7 +57,7 @@ class TopologyCounts:
         self._included: dict[int, tuple[int, list[bool]]] = {}
         """By constraint: the era of the node table, and by node class whether such nodes count."""
         self._domains: dict[str, tuple[Ints, dict[str, int], int]] = {}
-        self._era = seats.era
+        self._era = node_table.era
 
     # ── Queries──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -109,38 +109,38 @@ class TopologyCounts:
     def sum_by_domain(self, key: str, pods: Ints) -> Ints:
         """(slots,) int: the sum of `pods` (slots,) over the node's domain; 0 where the node lacks the key."""
         domain, count = self.domains(key)
-        counted = self._seats.is_present & (domain >= 0)
+        counted = self._node_table.is_present & (domain >= 0)
         numbers = np.bincount(domain[counted], weights=pods[counted], minlength=count).astype(np.int64)
         return np.where(domain >= 0, numbers[domain], 0)
 
     def included(self, shape: PodShape, constraint: SpreadConstraint) -> Mask:
         """(slots,) bool: nodes that a spread constraint includes, by its node inclusion policies."""
-        seats = self._seats
+        node_table = self._node_table
         if constraint.includes_every_node(shape.example):
-            return seats.is_present
+            return node_table.is_present
         if shape.names_nodes:
-            nodes = [bool(seats.is_present[slot]) and constraint.includes(shape.example, node)
-                     for slot, node in enumerate(seats.nodes)]  # fmt: skip
-            return np.array(nodes + [False] * (len(seats.is_present) - len(nodes)), bool)
-        era, known = self._included.get(id(constraint), (seats.era, []))
-        if era != seats.era:
+            nodes = [bool(node_table.is_present[slot]) and constraint.includes(shape.example, node)
+                     for slot, node in enumerate(node_table.nodes)]  # fmt: skip
+            return np.array(nodes + [False] * (len(node_table.is_present) - len(nodes)), bool)
+        era, known = self._included.get(id(constraint), (node_table.era, []))
+        if era != node_table.era:
             known = []
-        self._included[id(constraint)] = seats.era, known
-        known += [constraint.includes(shape.example, node) for node in seats.class_examples[len(known) :]]
-        return np.array(known, bool)[seats.node_classes] if known else np.zeros(len(seats.is_present), bool)
+        self._included[id(constraint)] = node_table.era, known
+        known += [constraint.includes(shape.example, node) for node in node_table.class_examples[len(known) :]]
+        return np.array(known, bool)[node_table.node_classes] if known else np.zeros(len(node_table.is_present), bool)
 
     def domains(self, key: str) -> tuple[Ints, int]:
         """(slots,) int: each node's domain, −1 where the node lacks the key; and the number of domains."""
-        seats = self._seats
-        if self._era != seats.era:
-            self._domains, self._era = {}, seats.era
+        node_table = self._node_table
+        if self._era != node_table.era:
+            self._domains, self._era = {}, node_table.era
         array, numbers, read = self._domains.get(key, (np.zeros(0, np.int64), {}, 0))
-        if len(array) < len(seats.is_present):
-            array = np.concatenate([array, np.full(len(seats.is_present) - len(array), -1, np.int64)])
-        for slot in set(seats.changed[read:]):
-            value = labels_of(seats.nodes[slot]).get(key) if seats.is_present[slot] else None
+        if len(array) < len(node_table.is_present):
+            array = np.concatenate([array, np.full(len(node_table.is_present) - len(array), -1, np.int64)])
+        for slot in set(node_table.changed[read:]):
+            value = labels_of(node_table.nodes[slot]).get(key) if node_table.is_present[slot] else None
             array[slot] = -1 if value is None else numbers.setdefault(value, len(numbers))
-        self._domains[key] = array, numbers, len(seats.changed)
+        self._domains[key] = array, numbers, len(node_table.changed)
         return array, max(len(numbers), 1)
 
     # ── Updates─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -153,9 +153,9 @@ class TopologyCounts:
     def remove_pod(self, seat: PlacedPod) -> None:
         self._change(seat, -1, only_skipping=False)
         for anchor in _anchors_of(seat):
-            seats = self._by_label[anchor]
-            del seats[id(seat)]
-            if not seats:
+            placed = self._by_label[anchor]
+            del placed[id(seat)]
+            if not placed:
                 del self._by_label[anchor]
                 # Counts are dropped with the last pod; a shape that needs one creates it again.
                 for key in self._anchored.pop(anchor, ()):
@@ -212,18 +212,18 @@ class TopologyCounts:
             else:
                 self._anchored.setdefault(anchor, {})[spelled] = tally
             for seat in list(
-                self._seats.placed_pods.values() if anchor is None else self._by_label.get(anchor, {}).values()
+                self._node_table.placed_pods.values() if anchor is None else self._by_label.get(anchor, {}).values()
             ):
                 if not (skips_leaving and seat.is_terminating) and counts_one(seat):
                     tally.change(seat.slot, 1)
         return self._fit(tally).counts
 
     def _fit(self, tally: PodCount) -> PodCount:
-        missing = len(self._seats.is_present) - len(tally.counts)
+        missing = len(self._node_table.is_present) - len(tally.counts)
         if missing > 0:
             tally.counts = np.concatenate([tally.counts, np.zeros(missing, np.int64)])
         elif missing < 0:
-            tally.counts = tally.counts[: len(self._seats.is_present)]
+            tally.counts = tally.counts[: len(self._node_table.is_present)]
         return tally
 
 

@@ -110,7 +110,7 @@ class ClusterView:
         """Pods by the name of their node, which need not exist (any more)."""
         self.rejected: list[errors.InvalidObject] = []
         self._others: dict[str, dict[str, Json]] = {}
-        self._seats: dict[str, str] = {}
+        self._node_of_pod: dict[str, str] = {}
         """Node names by pod key."""
 
     @classmethod
@@ -151,7 +151,7 @@ class ClusterView:
             return
         if node_name_of(pod):
             self.seated.setdefault(node_name_of(pod), {})[key_of(pod)] = seated
-            self._seats[key_of(pod)] = node_name_of(pod)
+            self._node_of_pod[key_of(pod)] = node_name_of(pod)
         else:
             self.waiting[key_of(pod)] = pod
 
@@ -163,7 +163,7 @@ class ClusterView:
                 self.nodes.pop(key, None)
             case "Pod":
                 self.waiting.pop(key, None)
-                self.seated.get(self._seats.pop(key, ""), {}).pop(key, None)
+                self.seated.get(self._node_of_pod.pop(key, ""), {}).pop(key, None)
             case kind:
                 self._others.get(kind, {}).pop(key, None)
 

@@ -53,6 +53,17 @@ def required_affinity(pod: Json) -> Json | None:
     return _node_affinity(pod).get("requiredDuringSchedulingIgnoredDuringExecution")
 
 
+def pinned_node_name(pod: Json) -> str:
+    """The one node that a pod's affinity selects by name; empty for all other pods."""
+    terms: list[Json] = (required_affinity(pod) or {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1 or terms[0].get("matchExpressions"):
+        return ""
+    fields: list[Json] = terms[0].get("matchFields") or []
+    if len(fields) != 1 or fields[0]["operator"] != "In" or len(fields[0]["values"]) != 1:
+        return ""
+    return str(fields[0]["values"][0])
+
+
 def preferred_affinity(pod: Json) -> list[Json]:
     return _node_affinity(pod).get("preferredDuringSchedulingIgnoredDuringExecution") or []
 

@@ -85,7 +85,7 @@ def _count_spread(
 
     scored = [node for node in nodes if not is_ignored(node)]
     counted = [node for node in cluster.nodes.values() if not is_ignored(node)]
-    facts = [_count_one(one, pod, nodes, scored, counted) for one in constraints]
+    facts = [_count_one(constraint, pod, nodes, scored, counted) for constraint in constraints]
     return facts, np.array([is_ignored(node) for node in nodes], bool)
 
 

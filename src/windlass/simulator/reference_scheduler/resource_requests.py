@@ -144,21 +144,21 @@ def _of_containers(pod: Json, use_status: bool, missing: ExactResources) -> Exac
 
 
 def _of_container(pod: Json, path: str, container: Json, statuses: dict[str, Json]) -> ExactResources:
-    wanted = _read_resources(pod, f"{path}.resources.requests", (container.get("resources") or {}).get("requests"))
+    resources = _read_resources(pod, f"{path}.resources.requests", (container.get("resources") or {}).get("requests"))
     reported = statuses.get(container["name"], {})
     if "resources" not in reported:
-        return wanted
+        return resources
     actual = _read_resources(pod, f"{path}: status requests", reported["resources"].get("requests"))
     allocated = _read_resources(pod, f"{path}: status allocatedResources", reported.get("allocatedResources"))
-    return _while_resized(pod, wanted, actual, allocated)
+    return _while_resized(pod, resources, actual, allocated)
 
 
 def _while_resized(
-    pod: Json, wanted: ExactResources, actual: ExactResources, allocated: ExactResources
+    pod: Json, exact_resources: ExactResources, actual: ExactResources, allocated: ExactResources
 ) -> ExactResources:
     if _is_resize_infeasible(pod):
         return _maximum(actual, allocated)
-    return _maximum(_maximum(wanted, actual), allocated)
+    return _maximum(_maximum(exact_resources, actual), allocated)
 
 
 def _is_resize_infeasible(pod: Json) -> bool:

@@ -17,9 +17,9 @@ import msgspec
 
 from windlass import formatting
 from windlass.observability.decision_log import EntryKind
-from windlass.simulator.autoscaler_run import ScenarioRun
 from windlass.simulator.metrics import MetricSeries
 from windlass.simulator.scenario import model
+from windlass.simulator.simulation import ScenarioRun
 
 _LATE_SHARE = 0.6
 """Share of the time from which labels are drawn to the left of their mark, so that they fit on a phone."""
@@ -342,7 +342,7 @@ def draw_chart(chart: Chart, run: ScenarioRun, number: str) -> str:
     grid = "".join(f"M0 {HEIGHT * i // _TICKS}H{samples}" for i in range(_TICKS))
     return (
         f'<figure class="chart" data-chart="{number}"><figcaption><h3>{html.escape(chart.title)}</h3>'
-        f'<div class="keys">{"".join(_key(one) for one in chart.curves)}</div></figcaption>'
+        f'<div class="keys">{"".join(_key(curve) for curve in chart.curves)}</div></figcaption>'
         f'<div class="plot" tabindex="0" role="img" aria-label="{html.escape(_describe(chart))}">'
         f"{_y_axis(chart.unit, most)}"
         f'<svg viewBox="0 0 {samples} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
@@ -354,9 +354,9 @@ def draw_chart(chart: Chart, run: ScenarioRun, number: str) -> str:
 def _maximum(chart: Chart) -> float:
     if not chart.is_stacked:
         return max((max(curve.values, default=0) for curve in chart.curves), default=0)
-    real = [one.values for one in chart.curves if not one.is_bound]
+    real = [curve.values for curve in chart.curves if not curve.is_bound]
     highest = max((sum(numbers) for numbers in zip(*real, strict=True)), default=0)
-    return max([highest, *(max(one.values, default=0) for one in chart.curves if one.is_bound)])
+    return max([highest, *(max(curve.values, default=0) for curve in chart.curves if curve.is_bound)])
 
 
 def _draw_stacked(chart: Chart, most: float) -> list[str]:

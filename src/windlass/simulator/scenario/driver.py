@@ -18,8 +18,8 @@ from windlass.simulator.scenario import manifests, model
 class FaultInjector:
     """Transport that fails or delays requests of another transport."""
 
-    def __init__(self, inner: transport.Transport, clock_: clock.Clock, chance: random.Random) -> None:
-        self._inner, self._clock, self._chance = inner, clock_, chance
+    def __init__(self, inner: transport.Transport, clock_: clock.Clock, rng: random.Random) -> None:
+        self._inner, self._clock, self._rng = inner, clock_, rng
         self.error_rate = 0.0
         self.delay_s = 0.0
 
@@ -28,7 +28,7 @@ class FaultInjector:
             await self._clock.sleep(min(self.delay_s, request.timeout_s))
             if self.delay_s >= request.timeout_s:
                 raise errors.CallTimedOut(request.call, f"no answer within {request.timeout_s:g} s")
-        if self.error_rate and self._chance.random() < self.error_rate:
+        if self.error_rate and self._rng.random() < self.error_rate:
             raise errors.ConnectFailed(request.call, "the API server does not answer")
         return await self._inner.send(request)
 
@@ -43,10 +43,10 @@ _RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 class ScenarioDriver:
     """Applies a scenario's workloads and timeline to the simulated cluster."""
 
-    def __init__(self, scenario: model.Scenario, world: SimulatedCluster, troubled: FaultInjector) -> None:
-        self._scenario, self._world, self._troubled = scenario, world, troubled
-        self._api, self._pulse = world.api, world.event_loop
-        self._chance = world.random_streams.for_component("workloads")
+    def __init__(self, scenario: model.Scenario, cluster: SimulatedCluster, troubled: FaultInjector) -> None:
+        self._scenario, self._cluster, self._troubled = scenario, cluster, troubled
+        self._api, self._event_loop = cluster.api, cluster.event_loop
+        self._rng = cluster.random_streams.for_component("workloads")
         self._workloads = {workload.name: workload for workload in scenario.workloads}
         self._jobs = 0
         self.excused: set[tuple[str, int]] = set()
@@ -69,7 +69,7 @@ class ScenarioDriver:
                 api_objects.CAPACITY_BUFFERS, manifests.make_buffer(self._workloads[buffer.workload], buffer)
             )
         for step in self._scenario.timeline:
-            self._pulse.call_later(step.at, functools.partial(self._apply_step, step))
+            self._event_loop.call_later(step.at, functools.partial(self._apply_step, step))
 
     def _create_workload(self, workload: model.Workload) -> None:
         budget = manifests.make_budget(workload)
@@ -82,29 +82,29 @@ class ScenarioDriver:
         replicas = workload.replicas if workload.daily is None else self._size_now(workload.daily)
         self._api.post(manifests.WORKLOAD_KINDS[workload.kind], manifests.make_workload(workload, replicas))
         if workload.daily is not None:
-            self._pulse.call_later(workload.daily.every, lambda: self._scale_daily(workload))
+            self._event_loop.call_later(workload.daily.every, lambda: self._scale_daily(workload))
 
     # ── Arrivals ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _size_now(self, daily: model.Daily) -> int:
         """Replicas on a cosine between low and high, with the high at the peak's time of day."""
-        phase = 2 * math.pi * (self._pulse.wall_s() - daily.peak) / _DAY_S
+        phase = 2 * math.pi * (self._event_loop.wall_s() - daily.peak) / _DAY_S
         size = daily.low + (daily.high - daily.low) * (1 + math.cos(phase)) / 2
         if daily.noise:
-            size *= max(1 + self._chance.gauss(0.0, daily.noise), 0.0)
+            size *= max(1 + self._rng.gauss(0.0, daily.noise), 0.0)
         return round(size)
 
     def _scale_daily(self, workload: model.Workload) -> None:
         assert workload.daily is not None
         self._scale(workload, self._size_now(workload.daily))
-        self._pulse.call_later(workload.daily.every, lambda: self._scale_daily(workload))
+        self._event_loop.call_later(workload.daily.every, lambda: self._scale_daily(workload))
 
     def _await_arrival(self, workload: model.Workload, arrivals: model.Arrivals) -> None:
         if arrivals.per_hour <= 0:
             return
-        wait_s = round(self._chance.expovariate(arrivals.per_hour / 3600), 3)
-        if arrivals.until is None or self._pulse.now_s() + wait_s <= arrivals.until:
-            self._pulse.call_later(wait_s, lambda: self._arrive(workload, arrivals))
+        wait_s = round(self._rng.expovariate(arrivals.per_hour / 3600), 3)
+        if arrivals.until is None or self._event_loop.now_s() + wait_s <= arrivals.until:
+            self._event_loop.call_later(wait_s, lambda: self._arrive(workload, arrivals))
 
     def _arrive(self, workload: model.Workload, arrivals: model.Arrivals) -> None:
         self._create_jobs(workload, 1)
@@ -117,7 +117,7 @@ class ScenarioDriver:
             if workload.provisioning is None:
                 self._api.post(api_objects.JOBS, job)
             else:
-                self._world.queue.submit(job, f"{workload.provisioning}.autoscaling.x-k8s.io")
+                self._cluster.queue.submit(job, f"{workload.provisioning}.autoscaling.x-k8s.io")
 
     def _scale(self, workload: model.Workload, to: int) -> None:
         found = self._find(workload)
@@ -130,7 +130,7 @@ class ScenarioDriver:
     # ── The timeline ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _apply_step(self, step: model.AnyStep) -> None:
-        cloud, later = self._world.cloud, self._pulse.call_later
+        cloud, later = self._cluster.cloud, self._event_loop.call_later
         match step:
             case model.Scale():
                 self._scale(self._workloads[step.workload], step.to)
@@ -164,7 +164,7 @@ class ScenarioDriver:
     def _burst(self, step: model.Jobs, left: int) -> None:
         self._create_jobs(self._workloads[step.workload], step.count)
         if left > 1 and step.every is not None:
-            self._pulse.call_later(step.every, lambda: self._burst(step, left - 1))
+            self._event_loop.call_later(step.every, lambda: self._burst(step, left - 1))
 
     def _roll_out(self, workload: model.Workload) -> None:
         found = self._find(workload)
@@ -179,7 +179,7 @@ class ScenarioDriver:
 
     def _for_each_zone(self, group: str, act: Any) -> None:
         """Apply an action to a group, in all its zones."""
-        for node_group in self._world.cloud.groups.values():
+        for node_group in self._cluster.cloud.groups.values():
             if group in (node_group.name, node_group.machine_type):
                 act(node_group.name)
 
