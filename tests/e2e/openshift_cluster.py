@@ -25,14 +25,19 @@ def install(bed: Bed, roles: Iterable[str], *more_kinds: str) -> None:
             openshift.define(bed.api, body)
     except modules.Missing as missing:
         pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
-    for kind in ("ServiceMonitor", "PrometheusRule"):
-        openshift.define(bed.api, definition("monitoring.coreos.com", kind, "v1"))
+    define_monitoring(bed)
     for name in ("autoscaling.openshift.io_*.yaml", *more_kinds):
         for path in sorted((DEPLOY / "crds").glob(name)):
             openshift.define(bed.api, yaml.safe_load(path.read_text()))
     for name in roles:
         openshift.add_all(bed.api, DEPLOY / "rbac" / f"{name}.yaml")
     _configure(bed)
+
+
+def define_monitoring(bed: Bed) -> None:
+    """The kinds of OpenShift's monitoring."""
+    for kind in ("ServiceMonitor", "PrometheusRule"):
+        openshift.define(bed.api, definition("monitoring.coreos.com", kind, "v1"))
 
 
 def enforce(bed: Bed) -> None:
