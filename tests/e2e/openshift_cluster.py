@@ -53,8 +53,18 @@ def _configure(bed: Bed) -> None:
     topology = {"controlPlaneTopology": "HighlyAvailable", "infrastructureTopology": "HighlyAvailable"}
     addresses = {"apiServerURL": "", "apiServerInternalURI": "", "etcdDiscoveryDomain": ""}
     bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {**platform, **topology, **addresses}})
+    add_version(bed, RELEASE)
     bed.api.add({**head, "kind": "FeatureGate", "spec": {}})
     turn(bed, on=True)
+
+
+def add_version(bed: Bed, version: str) -> None:
+    """The ClusterVersion, once the cluster version operator has said what it is to be."""
+    head = {"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"}}
+    bed.api.add({**head, "spec": {"clusterID": "84ef291d-8f1b-4d28-ab34-cfddff941b84"}})
+    desired = {"version": version, "image": "release"}
+    status = {"desired": desired, "observedGeneration": 1, "versionHash": "", "availableUpdates": [], "history": []}
+    bed.api.merge(f"{CONFIG}/clusterversions/version/status", {"status": status})
 
 
 def turn(bed: Bed, *, on: bool, others: Iterable[str] = ()) -> None:

@@ -79,15 +79,12 @@ def _configure(bed: Bed) -> None:
     """Gates, platform, version, and a Machine API that is well."""
     head = {"apiVersion": "config.openshift.io/v1"}
     for kind, name, spec in (
-        ("ClusterVersion", "version", {"clusterID": "84ef291d-8f1b-4d28-ab34-cfddff941b84"}),
         ("ClusterOperator", "machine-api", {}),
         ("FeatureGate", "cluster", {}),
         ("Infrastructure", "cluster", {"platformSpec": {"type": "AWS"}}),
     ):
         bed.api.add({**head, "kind": kind, "metadata": {"name": name}, "spec": spec})
-    desired = {"version": RELEASE, "image": "release"}
-    status = {"desired": desired, "observedGeneration": 1, "versionHash": "", "availableUpdates": [], "history": []}
-    bed.api.merge(f"{CONFIG}/clusterversions/version/status", {"status": status})
+    openshift_cluster.add_version(bed, RELEASE)
     since = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
     well = [{"type": "Available", "status": "True", **since}, {"type": "Degraded", "status": "False", **since}]
     bed.api.merge(f"{CONFIG}/clusteroperators/machine-api/status", {"status": {"conditions": well}})
