@@ -17,6 +17,7 @@ _CONFIG = (
     "0000_10_config-operator_01_featuregates",
     "0000_10_config-operator_01_infrastructures-Default",
     "0000_00_cluster-version-operator_01_clusteroperators",
+    "0000_00_cluster-version-operator_01_clusterversions-Default",
 )
 NAMESPACES = ("openshift-machine-api", "openshift-cluster-api")
 
@@ -30,7 +31,7 @@ def definitions(feature_set: str = "CustomNoUpgrade") -> list[api.Object]:
 
 
 def config_definitions() -> list[api.Object]:
-    """FeatureGate, Infrastructure and ClusterOperator, from the same module."""
+    """FeatureGate, Infrastructure, ClusterOperator and ClusterVersion, from the same module."""
     return [_read(f"config/v1/zz_generated.crd-manifests/{name}.crd.yaml") for name in _CONFIG]
 
 

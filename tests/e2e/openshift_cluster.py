@@ -25,14 +25,19 @@ def install(bed: Bed, roles: Iterable[str], *more_kinds: str) -> None:
             openshift.define(bed.api, body)
     except modules.Missing as missing:
         pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
-    for kind in ("ServiceMonitor", "PrometheusRule"):
-        openshift.define(bed.api, definition("monitoring.coreos.com", kind, "v1"))
+    define_monitoring(bed)
     for name in ("autoscaling.openshift.io_*.yaml", *more_kinds):
         for path in sorted((DEPLOY / "crds").glob(name)):
             openshift.define(bed.api, yaml.safe_load(path.read_text()))
     for name in roles:
         openshift.add_all(bed.api, DEPLOY / "rbac" / f"{name}.yaml")
     _configure(bed)
+
+
+def define_monitoring(bed: Bed) -> None:
+    """The kinds of OpenShift's monitoring."""
+    for kind in ("ServiceMonitor", "PrometheusRule"):
+        openshift.define(bed.api, definition("monitoring.coreos.com", kind, "v1"))
 
 
 def enforce(bed: Bed) -> None:
@@ -48,8 +53,18 @@ def _configure(bed: Bed) -> None:
     topology = {"controlPlaneTopology": "HighlyAvailable", "infrastructureTopology": "HighlyAvailable"}
     addresses = {"apiServerURL": "", "apiServerInternalURI": "", "etcdDiscoveryDomain": ""}
     bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {**platform, **topology, **addresses}})
+    add_version(bed, RELEASE)
     bed.api.add({**head, "kind": "FeatureGate", "spec": {}})
     turn(bed, on=True)
+
+
+def add_version(bed: Bed, version: str) -> None:
+    """The ClusterVersion, once the cluster version operator has said what it is to be."""
+    head = {"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", "metadata": {"name": "version"}}
+    bed.api.add({**head, "spec": {"clusterID": "84ef291d-8f1b-4d28-ab34-cfddff941b84"}})
+    desired = {"version": version, "image": "release"}
+    status = {"desired": desired, "observedGeneration": 1, "versionHash": "", "availableUpdates": [], "history": []}
+    bed.api.merge(f"{CONFIG}/clusterversions/version/status", {"status": status})
 
 
 def turn(bed: Bed, *, on: bool, others: Iterable[str] = ()) -> None:

@@ -58,14 +58,15 @@ def _split(block: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def shell(bed: Bed, directory: Path, *links: str) -> Iterator[Run]:
-    """Runs commands in a directory beside the repository's own, with kubectl and helm of the test bed."""
-    if cache.missing([components.HELM]):
-        pytest.skip("NOT FOLLOWED: Helm is not built; `make testbed` builds it (needs Go)")
+def shell(bed: Bed, directory: Path, *links: str, helm: bool = True) -> Iterator[Run]:
+    """Runs commands in a directory beside the repository's own, with kubectl of the test bed, and Helm if used."""
+    used = (components.KUBECTL, *([components.HELM] if helm else []))
+    if cache.missing(used):
+        pytest.skip("NOT FOLLOWED: kubectl or Helm is not built; `make testbed` builds it (needs Go)")
     programs, home = directory / "bin", directory / "page"
     programs.mkdir()
     home.mkdir()
-    for component in (components.KUBECTL, components.HELM):
+    for component in used:
         (programs / component.name).symlink_to(cache.binary(component))
     for name in ("deploy", *links):
         (home / name).symlink_to(source_analysis.ROOT / name)

@@ -3,9 +3,11 @@ others, under OpenShift's own definitions and the admission policies.
 """
 
 import base64
+import contextlib
 import copy
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import trustme
@@ -57,9 +59,9 @@ def _say_machine_api_is_well(bed: Bed) -> None:
     bed.api.merge(f"{CONFIG}/clusteroperators/machine-api/status", {"status": {"conditions": said}})
 
 
-def leading(account: str) -> list[str]:
+def leading(lease: str) -> list[str]:
     """Of several processes one acts: there is a lease for that, and the right to it."""
-    return ["--leader-elect-namespace", NS, "--leader-elect-name", account]
+    return ["--leader-elect-namespace", NS, "--leader-elect-name", lease]
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +249,15 @@ def wait_event(bed: Bed, namespace: str, name: str, reason: str) -> str:
     return api.wait_for(f"{reason} of {name}", look, within_s=WITHIN_S)[-1]
 
 
+def operating_as_pod(
+    bed: Bed, directory: Path, environment: pytest.MonkeyPatch, account: str, *flags: str
+) -> contextlib.AbstractContextManager[Gateway]:
+    """The controller in the pod that it reads its image from."""
+    environment.setenv("POD_NAME", "operator-1")
+    environment.setenv("POD_NAMESPACE", NS)
+    return operating(bed, directory, "cluster_autoscaler", NS, account, *flags)
+
+
 @pytest.fixture(scope="module")
 def runner(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """The controller of the ClusterAutoscaler, with its webhooks, which the server asks."""
@@ -257,9 +268,14 @@ def runner(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatew
     (directory / "tls.key").write_bytes(made.private_key_pem.bytes())
     port = ports.choose().capi_webhooks
     account = "cluster-autoscaler-operator"
-    flags = [*leading(account), "--webhook-address", f"127.0.0.1:{port}", "--webhook-cert-dir", str(directory)]
-    flags += ["--openshift-release-version", "4.21.0", "--openshift-autoscaler-image", "windlass:test"]
-    with operating(bed, directory, "cluster_autoscaler", NS, account, *flags) as gateway:
+    flags = [*leading(rbac.OPENSHIFT_OPERATOR_LEASE), "--webhook-address", f"127.0.0.1:{port}"]
+    flags += ["--webhook-cert-dir", str(directory)]
+    pod = {"containers": [{"name": "operator", "image": "windlass:test"}], "serviceAccountName": account}
+    bed.api.add({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "operator-1", "namespace": NS}, "spec": pod})
+    with (
+        pytest.MonkeyPatch.context() as environment,
+        operating_as_pod(bed, directory, environment, account, *flags) as gateway,
+    ):
         body = yaml.safe_load((DEPLOY / "webhooks" / "autoscaling.openshift.io.yaml").read_text())
         bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
         for hook in body["webhooks"]:
@@ -303,6 +319,7 @@ def test_a_cluster_autoscaler_is_run_and_a_quiet_system_writes_nothing(bed: Bed,
     assert made is not None
     (container,) = made["spec"]["template"]["spec"]["containers"]
     assert "--max-nodes-total=24" in container["args"]
+    assert container["image"] == "windlass:test", "that of the operator's own pod"
     assert made["metadata"]["ownerReferences"][0]["kind"] == "ClusterAutoscaler"
     api.wait_for(
         "it is told",

@@ -38,7 +38,7 @@ def operator(
     lattice_autoscaler_image: str = "windlass:latest",
     lattice_autoscaler_discovery: str = "capi-system",
     machineset_sync_cluster: str = "",
-    openshift_autoscaler_image: str = "windlass:latest",
+    openshift_autoscaler_image: Annotated[str, Parameter(env_var="CLUSTER_AUTOSCALER_IMAGE")] = "",
     openshift_autoscaler_verbosity: Annotated[int, Parameter(env_var="CLUSTER_AUTOSCALER_VERBOSITY")] = 1,
     openshift_autoscaler_extra_args: Annotated[str, Parameter(env_var="CLUSTER_AUTOSCALER_EXTRA_ARGS")] = "",
     openshift_release_version: str = "",
@@ -106,14 +106,15 @@ def operator(
     machineset_sync_cluster
         Cluster API Cluster of OpenShift's MachineSets; by default the name in Infrastructure.
     openshift_autoscaler_image
-        Image of OpenShift's cluster autoscaler.
+        Image of OpenShift's cluster autoscaler; by default that of this pod, which POD_NAME of the environment names,
+        or windlass:latest.
     openshift_autoscaler_verbosity
         Its log verbosity, unless the ClusterAutoscaler sets one.
     openshift_autoscaler_extra_args
         One more argument at the end of its command line.
     openshift_release_version
         The version of OpenShift: selects feature gates, and is reported to the cluster version operator. By default
-        RELEASE_VERSION of the environment.
+        what ClusterVersion says, also while it changes.
     webhook_address
         Address of the controllers' webhooks, over TLS, as host:port; empty serves none.
     webhook_cert_dir
@@ -124,7 +125,6 @@ def operator(
     # Imported late, so that `windlass --help` starts fast.
     import gc
     import logging
-    import os
     import platform
 
     from windlass import klog
@@ -141,7 +141,6 @@ def operator(
 
     operator_process.parse_controller_names(controllers)
     logging.basicConfig(level=klog.verbosity_level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    release = openshift_release_version or os.environ.get("RELEASE_VERSION", "")
     options = OperatorOptions(
         controllers,
         operator_process.OperatorSettings(
@@ -161,9 +160,9 @@ def operator(
                 verbosity=openshift_autoscaler_verbosity,
                 extra_args=openshift_autoscaler_extra_args,
                 architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
-                release_version=release,
+                release_version=openshift_release_version,
             ),
-            machine_autoscaler.MachineAutoscalerSettings(release_version=release),
+            machine_autoscaler.MachineAutoscalerSettings(release_version=openshift_release_version),
             machineset_sync.MachineSetSyncSettings(cluster=machineset_sync_cluster),
         ),
         namespace,
@@ -205,6 +204,7 @@ class OperatorOptions:
 
 
 async def _run(options: OperatorOptions, kubeconfig: str, context: str, rate: "client.ClientSettings") -> None:
+    import os
     from pathlib import Path
 
     import prometheus_client
@@ -230,10 +230,12 @@ async def _run(options: OperatorOptions, kubeconfig: str, context: str, rate: "c
             workers=options.concurrency,
             event_window_s=0.0 if options.repeats_events else events.WINDOW_S,
         )
-        made = operator_process.new_controllers(options.controllers, site, options.settings)
+        pod = (os.environ.get("POD_NAMESPACE") or config.namespace, os.environ.get("POD_NAME", ""))
+        settings = await operator_process.fill_autoscaler_image(options.controllers, options.settings, site.api, pod)
+        made = operator_process.new_controllers(options.controllers, site, settings)
         certificate = Path(options.certificate) if options.certificate else None
         webhooks = None
         if options.webhooks is not None:
-            found_hooks = operator_process.select_webhooks(options.controllers, options.settings)
+            found_hooks = operator_process.select_webhooks(options.controllers, settings)
             webhooks = operator_process.WebhookServer(options.webhooks[0], Path(options.webhooks[1]), found_hooks)
         await operator_process.run(made, site, address=options.address, certificate=certificate, webhooks=webhooks)

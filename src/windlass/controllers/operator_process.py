@@ -6,6 +6,7 @@ run on the leader only; webhooks are served by every replica, over TLS with a ce
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,9 @@ from windlass.controllers.openshift.machine_autoscaler import model as machine_a
 from windlass.controllers.openshift.machine_autoscaler import webhook as machine_autoscaler_webhook
 from windlass.controllers.openshift.machineset_sync import controller as machineset_sync_controller
 from windlass.controllers.openshift.machineset_sync import model as machineset_sync_model
+from windlass.kube import client
+from windlass.kube import errors as kube_errors
+from windlass.kube.resources import PODS
 from windlass.runtime import http_server
 
 
@@ -79,6 +83,30 @@ def parse_controller_names(names: str) -> list[str]:
         if name not in known:
             raise errors.InvalidInput(f"controllers: found {name!r}, expected some of {', '.join(known)}")
     return desired
+
+
+async def fill_autoscaler_image(
+    names: str, settings: OperatorSettings, api: client.Client, pod: tuple[str, str]
+) -> OperatorSettings:
+    """The settings, with the image of this process for an autoscaler that it deploys, where none is set.
+
+    `pod` is (namespace, name) of the pod that this process runs in; without a name nothing is read. Images that
+    kustomize, Helm or kubectl set thereby reach the autoscaler. InvalidInput if the pod cannot be read.
+    """
+    namespace, name = pod
+    if "cluster_autoscaler" not in parse_controller_names(names) or settings.cluster_autoscaler.image:
+        return settings
+    image = cluster_autoscaler_model.FALLBACK_IMAGE
+    if name:
+        try:
+            found = await api.get(PODS.untyped(), name, namespace)
+        except kube_errors.KubeError as error:
+            raise errors.InvalidInput(
+                f"--openshift-autoscaler-image is not set, and pod {namespace}/{name} cannot be read: {error}"
+            ) from error
+        image = found["spec"]["containers"][0]["image"]
+    filled = dataclasses.replace(settings.cluster_autoscaler, image=image)
+    return dataclasses.replace(settings, cluster_autoscaler=filled)
 
 
 def new_controllers(

@@ -247,10 +247,16 @@ MACHINE_POOL = (
 OPENSHIFT_EVENTS = PolicyRule("", ("events",), ("create", "patch"), "events")
 
 OPENSHIFT_FEATURE_GATES = PolicyRule(
-    "config.openshift.io", ("featuregates", "infrastructures"), READ, "feature gates and platform"
+    "config.openshift.io",
+    ("featuregates", "infrastructures", "clusterversions"),
+    READ,
+    "feature gates, platform, and the version of OpenShift",
 )
 
 _OPERATOR_NAME = "cluster-autoscaler-operator"
+
+OPENSHIFT_OPERATOR_LEASE = f"{_OPERATOR_NAME}-leader"
+"""The Lease of OpenShift's own operator: the two never act at the same time."""
 
 _AUTOSCALING_GROUP = "autoscaling.openshift.io"
 
@@ -262,7 +268,8 @@ CLUSTER_AUTOSCALER = (
     RbacProfile(
         _OPERATOR_NAME,
         "`windlass operator --controllers=cluster_autoscaler"
-        f" --leader-elect-namespace={machine_apis.MACHINE_API_NAMESPACE} --leader-elect-name={_OPERATOR_NAME}`."
+        f" --leader-elect-namespace={machine_apis.MACHINE_API_NAMESPACE}"
+        f" --leader-elect-name={OPENSHIFT_OPERATOR_LEASE}`."
         " The autoscaler that it deploys has its own permissions (cluster-autoscaler.yaml).",
         ServiceAccount(_OPERATOR_NAME, machine_apis.MACHINE_API_NAMESPACE),
         (
@@ -301,7 +308,8 @@ CLUSTER_AUTOSCALER = (
                         "related objects in the ClusterOperator status",
                     ),
                     OPENSHIFT_EVENTS,
-                    *rbac.lease_grant(machine_apis.MACHINE_API_NAMESPACE, _OPERATOR_NAME).rules,
+                    PolicyRule("", ("pods",), ("get",), "image of its own pod, which the autoscaler runs as well"),
+                    *rbac.lease_grant(machine_apis.MACHINE_API_NAMESPACE, OPENSHIFT_OPERATOR_LEASE).rules,
                 ),
                 machine_apis.MACHINE_API_NAMESPACE,
             ),

@@ -51,7 +51,7 @@ class Cluster(controller_harness.Scene):
     async def build(self) -> None:
         for path in sorted(CRDS.glob("autoscaling.openshift.io_*.yaml")):
             await self.api.create(DEFINITIONS, without_rules(yaml.safe_load(path.read_text())))
-        for kind in ("FeatureGate", "Infrastructure", "ClusterOperator"):
+        for kind in ("FeatureGate", "Infrastructure", "ClusterOperator", "ClusterVersion"):
             await self.api.create(DEFINITIONS, cluster_scoped("config.openshift.io", kind))
         for kind in ("ServiceMonitor", "PrometheusRule"):
             await self.api.create(DEFINITIONS, definition("monitoring.coreos.com", kind, "v1"))

@@ -46,7 +46,7 @@ process has in common is made from this list.
   name: {{ $own }}
   namespace: openshift-machine-api
   account: {{ $own }}
-  lease: {{ $own }}
+  lease: {{ $own }}{{ if has "cluster_autoscaler" $openshift }}-leader{{ end }}
   controllers: {{ toJson $openshift }}
   webhooks: {{ $values.openshift.webhooks }}
   rights: [

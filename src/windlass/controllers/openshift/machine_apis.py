@@ -246,6 +246,10 @@ INFRASTRUCTURES = Resource("config.openshift.io/v1", "infrastructures", "Infrast
 CLUSTER_SINGLETON = "cluster"
 """The name of these cluster-scoped singletons."""
 
+CLUSTER_VERSIONS = Resource("config.openshift.io/v1", "clusterversions", "ClusterVersion", False, Unstructured)
+
+CLUSTER_VERSION_SINGLETON = "version"
+
 PROVISIONING_REQUEST_GATE = "ProvisioningRequestAvailable"
 
 _CLUSTER_API_GATE = "ClusterAPIMachineManagement"
@@ -311,6 +315,16 @@ def parse_feature_gates(feature_gate: Json | None, infrastructure: Json | None, 
     return FeatureGates(
         platform, frozenset.intersection(*enabled) if enabled else frozenset(), frozenset().union(*disabled)
     )
+
+
+def parse_release_version(cluster_version: Json | None) -> str:
+    """The version of OpenShift that the cluster is at, or is being upgraded to; empty if it is unknown.
+
+    The cluster version operator completes an upgrade once every ClusterOperator reports that version.
+    """
+    status = (cluster_version or {}).get("status") or {}
+    version: str = (status.get("desired") or {}).get("version") or ""
+    return version
 
 
 def _gate_names(entry: Json, which: str) -> frozenset[str]:

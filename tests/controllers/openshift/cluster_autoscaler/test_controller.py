@@ -6,6 +6,7 @@ from typing import Any
 from tests.controllers.openshift.faulty_transports import Refusing
 from tests.controllers.openshift.openshift_cluster import Cluster, in_virtual_time
 from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.cluster_autoscaler import controller, model
 from windlass.controllers.openshift.cluster_autoscaler.model import ClusterAutoscalerSettings
 from windlass.kube import errors, request_builders
@@ -346,3 +347,39 @@ async def test_a_version_that_is_none_makes_it_degraded(scene: Cluster) -> None:
         status, reason, message = await operator(scene, "Degraded")
         assert (status, reason) == ("True", "UnableToCheckAutoscalers")
         assert 'failed to parse new version "latest"' in message
+
+
+async def upgrade(scene: Cluster, version: str) -> None:
+    """The cluster version operator is told to move to a version."""
+    resource, name = machine_apis.CLUSTER_VERSIONS, machine_apis.CLUSTER_VERSION_SINGLETON
+    with contextlib.suppress(errors.AlreadyExists):
+        await scene.api.create(resource, {"metadata": {"name": name}})
+    status = {"status": {"desired": {"version": version}}}
+    await scene.api.merge_patch(resource, name, status, subresource="status")
+    await scene.settle(30.0)
+
+
+@in_virtual_time
+async def test_without_a_version_of_its_own_it_reports_the_clusters_and_follows_upgrades(scene: Cluster) -> None:
+    """The cluster version operator waits for the new version in every ClusterOperator before it goes on."""
+    await say(scene, "machine-api", WELL)
+    await scene.turn(on=True, version="4.21.3")
+    await upgrade(scene, "4.20.7")
+    async with scene.controlled(lambda site: controller.new_controller(site, ClusterAutoscalerSettings())):
+        await scene.settle(30.0)
+        assert (await operator(scene, "Available"))[2] == "at version 4.20.7"
+        await put(scene, {})
+        await roll_out(scene)
+        assert (await deployment(scene))["metadata"]["annotations"][model.VERSION_ANNOTATION] == "4.20.7"
+        assert not any("auto-discovery" in arg for arg in await reported_args(scene)), "no gates for this version"
+        await upgrade(scene, "4.21.3")
+        await roll_out(scene)
+        await scene.settle(60.0)
+        assert (await operator(scene, "Available"))[2] == "at version 4.21.3"
+        assert (await deployment(scene))["metadata"]["annotations"][model.VERSION_ANNOTATION] == "4.21.3"
+        assert any("auto-discovery" in arg for arg in await reported_args(scene)), "its gates count"
+        assert await scene.is_quiet()
+
+
+async def reported_args(scene: Cluster) -> list[str]:
+    return list((await container(scene))["args"])

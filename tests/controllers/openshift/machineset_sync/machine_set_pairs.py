@@ -98,9 +98,9 @@ class World(controller_harness.Scene):
         return api.machines(self.version if api is CLUSTER_API else "")
 
     @contextlib.asynccontextmanager
-    async def controlled(self, between: Between = nothing) -> AsyncIterator[None]:
+    async def controlled(self, between: Between = nothing, cluster: str = CLUSTER) -> AsyncIterator[None]:
         """With the controller running; `between` stands between it and the server."""
-        settings = MachineSetSyncSettings(cluster=CLUSTER)
+        settings = MachineSetSyncSettings(cluster=cluster)
         async with self.running(lambda site: controller.new_controller(site, settings), between=between):
             yield
 

@@ -141,3 +141,107 @@ async def test_templates_that_cannot_be_read_do_not_stop_the_sizes_nor_count_as_
         await scene.settle(60.0)
         assert await scene.find(MACHINE_API) is None
         assert await scene.templates() == {}
+
+
+# Mirrors for scaling alone
+
+AWS: Json = {
+    "apiVersion": "awsproviderconfig.openshift.io/v1beta1",
+    "kind": "AWSMachineProviderConfig",
+    "instanceType": "m6i.large",
+    "placement": {"availabilityZone": "us-east-1a", "region": "us-east-1"},
+    "userDataSecret": {"name": "worker-user-data"},
+}
+
+
+async def add_aws(scene: World, value: Json = AWS, **metadata: Any) -> None:
+    body = machine_set_pairs.machine_api_set(**metadata)
+    body["spec"]["template"]["spec"]["providerSpec"] = {"value": value}
+    await scene.add(MACHINE_API, body, {"authoritativeAPI": "MachineAPI"})
+
+
+@in_virtual_time
+async def test_a_mirror_for_scaling_follows_the_provider_spec_and_goes_with_its_set(scene: World) -> None:
+    await add_aws(scene)
+    async with scene.controlled():
+        await scene.settle(10.0)
+        machine = (await scene.get(CLUSTER_API))["spec"]["template"]["spec"]
+        reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSMachineTemplate"}
+        assert machine["infrastructureRef"] == {**reference, "name": "foo-not-converted"}
+        assert machine["failureDomain"] == "us-east-1a"
+        await scene.scale(4)
+        await scene.settle()
+        assert await scene.sizes() == (4, 4)
+        moved = {**AWS, "placement": {"availabilityZone": "us-east-1b"}}
+        spec = {"providerSpec": {"value": moved}, "taints": [TAINTED]}
+        await scene.edit(MACHINE_API, {"spec": {"template": {"spec": spec}}})
+        await scene.settle(10.0)
+        found = await scene.get(CLUSTER_API)
+        assert found["spec"]["template"]["spec"]["failureDomain"] == "us-east-1b"
+        annotation = found["metadata"]["annotations"]["capacity.cluster-autoscaler.kubernetes.io/taints"]
+        assert annotation == "node-role.kubernetes.io/infra=:NoSchedule"
+        said = await scene.synchronized()
+        assert "taints are not currently supported" in said["message"]
+        assert await scene.is_quiet()
+        await scene.api.delete(MACHINE_API.machine_sets(), NAME, MACHINE_API.namespace)
+        await scene.settle(10.0)
+        assert [await scene.find(api) for api in machine_apis.MACHINE_APIS] == [None, None]
+
+
+@in_virtual_time
+async def test_a_mirror_for_scaling_never_becomes_authoritative(scene: World) -> None:
+    await add_aws(scene)
+    async with scene.pausing(), scene.controlled():
+        await scene.settle(10.0)
+        await scene.edit(MACHINE_API, {"spec": {"authoritativeAPI": "ClusterAPI"}})
+        await scene.settle(60.0)
+        assert await scene.authority() == "MachineAPI"
+        mirror = await scene.get(CLUSTER_API)
+        assert machine_apis.PAUSED_ANNOTATION in mirror["metadata"]["annotations"]
+        await scene.scale(3)
+        await scene.settle()
+        assert await scene.sizes() == (3, 3)
+        assert await scene.is_quiet()
+
+
+@in_virtual_time
+async def test_a_template_that_another_sync_makes_is_never_replaced(scene: World) -> None:
+    """OpenShift's sync, once its gate is on, gives the mirror a template. Should it go again, the template stays."""
+    await add_aws(scene)
+    async with scene.controlled():
+        await scene.settle(10.0)
+    reference = {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSMachineTemplate", "name": "foo-da428ae9"}
+    await scene.edit(CLUSTER_API, {"spec": {"template": {"spec": {"infrastructureRef": reference}}}})
+    async with scene.controlled():
+        await scene.settle(60.0)
+        assert (await scene.get(CLUSTER_API))["spec"]["template"]["spec"]["infrastructureRef"] == reference
+        await scene.scale(2)
+        await scene.settle()
+        assert await scene.sizes() == (2, 2)
+
+
+ODD: tuple[Json, ...] = (
+    {"placement": "here", "userDataSecret": "secret"},
+    {"placement": {"availabilityZone": 3}, "userDataSecret": {"name": 7}},
+    {"placement": None, "userDataSecret": None},
+    {"kind": "VSphereMachineProviderSpec", "numCPUs": "4", "memoryMiB": -1},
+    {"kind": "VSphereMachineProviderSpec", "numCPUs": True, "memoryMiB": 1.5},
+    {"kind": "GCPMachineProviderSpec", "zone": ["a"]},
+)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_cannot_be_read_of_a_provider_spec_is_left_out(odd: Json) -> None:
+    async def story(scene: World) -> None:
+        await add_aws(scene, {**AWS, **odd})
+        async with scene.controlled():
+            await scene.settle(10.0)
+            found = await scene.get(CLUSTER_API)
+            if odd.get("kind") or "placement" in odd:
+                assert "failureDomain" not in found["spec"]["template"]["spec"]
+            assert not [key for key in found["metadata"]["annotations"] if key.startswith("capacity.")]
+            await scene.scale(2)
+            await scene.settle()
+            assert await scene.sizes() == (2, 2)
+
+    play(story)

@@ -3,6 +3,7 @@
 Steps run in order until the first one fails. An update replaces the whole spec, except server-assigned Service fields.
 """
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -132,9 +133,22 @@ class ClusterAutoscalerWatches:
         self._operators = follow(context.api, model.CLUSTER_OPERATORS, self._operator_keys)
         self._gates = follow(context.api, machine_apis.FEATURE_GATES, self._all_keys)
         self._infrastructures = follow(context.api, machine_apis.INFRASTRUCTURES, self._all_keys)
+        self._versions: controller_runtime.WatchedResource[Unstructured] | None = None
+        if not settings.release_version:
+            self._versions = follow(
+                context.api, machine_apis.CLUSTER_VERSIONS, self._all_keys, sees=machine_apis.parse_release_version
+            )
         self._machine_autoscalers = follow(
             context.api, machine_apis.MACHINE_AUTOSCALERS, lambda _: [CLUSTER_OPERATOR_KEY], within
         )
+
+    @property
+    def settings(self) -> ClusterAutoscalerSettings:
+        """The settings, with the cluster's version where none is set."""
+        if self._versions is None:
+            return self._settings
+        found = self._versions.store.get(machine_apis.CLUSTER_VERSION_SINGLETON)
+        return dataclasses.replace(self._settings, release_version=machine_apis.parse_release_version(found))
 
     @property
     def gates(self) -> machine_apis.FeatureGates:
@@ -142,7 +156,7 @@ class ClusterAutoscalerWatches:
             self._gates.store.get(machine_apis.CLUSTER_SINGLETON),
             self._infrastructures.store.get(machine_apis.CLUSTER_SINGLETON),
         )
-        return machine_apis.parse_feature_gates(*found, self._settings.release_version)
+        return machine_apis.parse_feature_gates(*found, self.settings.release_version)
 
     def get(self, key: str) -> model.ClusterAutoscaler | None:
         body = self._own.store.get(key)
@@ -237,7 +251,7 @@ class ClusterAutoscalerController:
             return None
         autoscaler = self._restore_conditions(cluster_autoscaler)
         plan = reconcile_cluster_autoscaler(
-            watched.observe(autoscaler), self._settings, self._context.api.clock.now_s()
+            watched.observe(autoscaler), watched.settings, self._context.api.clock.now_s()
         )
         outcome = await self._applier.apply(plan.steps)
         if outcome.is_conflict:
@@ -301,7 +315,7 @@ class ClusterAutoscalerController:
     async def _report_operator(self, watched: ClusterAutoscalerWatches) -> float:
         observed = watched.observe_operators()
         report = reconcile.report_cluster_operator(
-            observed, self._degraded_history, self._settings.version, self._context.api.clock.now_s()
+            observed, self._degraded_history, watched.settings.version, self._context.api.clock.now_s()
         )
         self._degraded_history = report.memory
         patch = reconcile.cluster_operator_patch(

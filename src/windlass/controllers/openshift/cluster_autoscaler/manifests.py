@@ -181,7 +181,7 @@ def _build_pod_spec(
         "args": autoscaler_args(autoscaler.spec, settings, gates),
         "env": [{"name": name, "value": value} for name, value in autoscaler_environment(settings, gates).items()],
         "ports": [{"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"}],
-        "resources": {"requests": {"cpu": "10m", "memory": "20Mi"}},
+        "resources": {"requests": {"cpu": "100m", "memory": "300Mi"}},
     }
     return {
         "serviceAccountName": model.AUTOSCALER,

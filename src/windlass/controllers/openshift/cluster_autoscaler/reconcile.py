@@ -263,6 +263,16 @@ def _without_empty(condition: ApiObject) -> ApiObject:
     return {name: value for name, value in condition.items() if value != ""}
 
 
+_RELATED_ROLES = (
+    "cluster-autoscaler-operator",
+    model.AUTOSCALER,
+    "windlass-cluster-autoscaler-operator",
+    "windlass-machine-autoscaler",
+    "windlass-cluster-autoscaler",
+)
+"""Names of roles that OpenShift ships, and of those of deploy/rbac. Names without an object are not collected."""
+
+
 def related_objects(observed: model.ObservedClusterOperators, namespace: str) -> list[dict[str, str]]:
     """Objects that must-gather collects."""
     group, roles = "autoscaling.openshift.io", "rbac.authorization.k8s.io"
@@ -272,8 +282,9 @@ def related_objects(observed: model.ObservedClusterOperators, namespace: str) ->
         *(
             {"group": roles, "resource": resource, "name": name}
             for resource in ("clusterroles", "clusterrolebindings")
-            for name in ("cluster-autoscaler-operator", model.AUTOSCALER)
+            for name in _RELATED_ROLES
         ),
+        {"group": roles, "resource": "clusterroles", "name": "cluster-autoscaler-operator:cluster-reader"},
         *(
             {"group": group_, "resource": "machinesets", "name": name, "namespace": where}
             for group_, where, name in sorted(set(observed.targets))

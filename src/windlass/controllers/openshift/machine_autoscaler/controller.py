@@ -338,7 +338,10 @@ class MachineSetWatches:
         wake_all: Callable[[], None],
         version: str = "",
     ) -> None:
-        """`keys` maps a MachineSet to the keys to reconcile; `version` selects OpenShift's feature gates."""
+        """`keys` maps a MachineSet to the keys to reconcile.
+
+        `version` selects OpenShift's feature gates; by default it is the cluster's.
+        """
         self._api, self._informers, self._keys, self._enqueue_all, self._version = (
             context.api,
             follow,
@@ -348,6 +351,11 @@ class MachineSetWatches:
         )
         self._gates = follow.watch(context.api, machine_apis.FEATURE_GATES, self._enqueue)
         self._infrastructures = follow.watch(context.api, machine_apis.INFRASTRUCTURES, self._enqueue)
+        self._versions: controller_runtime.WatchedResource[Unstructured] | None = None
+        if not version:
+            self._versions = follow.watch(
+                context.api, machine_apis.CLUSTER_VERSIONS, self._enqueue, sees=machine_apis.parse_release_version
+            )
         self._watched: dict[machine_apis.MachineApi, controller_runtime.WatchedResource[Unstructured]] = {}
         self._absent: dict[machine_apis.MachineApi, float] = {}
         """APIs that the server lacks, with the time of the last check."""
@@ -359,7 +367,13 @@ class MachineSetWatches:
             self._gates.store.get(machine_apis.CLUSTER_SINGLETON),
             self._infrastructures.store.get(machine_apis.CLUSTER_SINGLETON),
         )
-        return machine_apis.parse_feature_gates(*found, self._version)
+        return machine_apis.parse_feature_gates(*found, self._release_version)
+
+    @property
+    def _release_version(self) -> str:
+        if self._versions is None:
+            return self._version
+        return machine_apis.parse_release_version(self._versions.store.get(machine_apis.CLUSTER_VERSION_SINGLETON))
 
     @property
     def enabled_apis(self) -> tuple[machine_apis.MachineApi, ...]:
@@ -402,7 +416,7 @@ class MachineSetWatches:
         return []
 
     async def _update_watches(self) -> None:
-        for followed in (self._gates, self._infrastructures):
+        for followed in (self._gates, self._infrastructures, *([self._versions] if self._versions else [])):
             await followed.informer.wait_synced()
         while True:
             for api in machine_apis.MACHINE_APIS:

@@ -280,6 +280,8 @@ class MachineInfrastructure:
     """The spec of a template to be created; None if the template belongs to the user."""
     user_data_secret: str = ""
     failure_domain: str = ""
+    is_scaling_only: bool = False
+    """The provider spec is converted as far as scaling reads it: there is no template of this name."""
 
     @property
     def group(self) -> str:

@@ -18,6 +18,7 @@ from windlass.controllers.openshift.machineset_sync import (
     machine_set_conversion,
     model,
     object_diff,
+    provider_specs,
 )
 
 
@@ -86,14 +87,14 @@ def _sync_to_cluster_api(
     events = _warning_events(
         machine_apis.MACHINE_API, machine_set_conversion.list_invalid_capacity(model.get_annotations(one))
     )
-    made_of, cluster = _find_infrastructure(observed, one), observed.cluster
+    made_of, cluster = _find_infrastructure(observed, one, holder), observed.cluster
     if isinstance(made_of, model.SyncPlan) or cluster is None:
         failed = made_of if isinstance(made_of, model.SyncPlan) else _cluster_not_found(observed)
         return _sync_scaling(observed, holder, dataclasses.replace(failed, events=events), now_s)
     owner = owner_reference(cluster)
     there = _find_template(observed, made_of.kind, made_of.name)
     steps: list[model.SyncStep] = []
-    if there is None:
+    if there is None and not made_of.is_scaling_only:
         body = machine_set_conversion.build_template(
             observed.pair.name, made_of, machine_apis.CLUSTER_API.namespace, owner
         )
@@ -116,24 +117,52 @@ def _sync_to_cluster_api(
     steps = steps or plan_status_mirror(observed, holder, now_s)
     if steps or has_remaining_templates(observed, made_of):
         return model.SyncPlan(tuple(steps), events=events, reason=reason)
+    if made_of.is_scaling_only:
+        failed = _failed_plan(model.FAILED_TO_CONVERT_TO_CLUSTER_API, _scaling_only_message(one))
+        return dataclasses.replace(failed, events=events)
     done = model.SynchronizedCondition(
         "True", model.RESOURCE_SYNCHRONIZED, model.SYNCHRONIZED_TO_CLUSTER_API, model.get_generation(one)
     )
     return model.SyncPlan((), done, events, reason)
 
 
+def _scaling_only_message(one: model.Json) -> str:
+    """Why a set that is scaled through its mirror cannot become Cluster API's."""
+    complaints = machine_set_conversion.list_unsupported_fields(one)
+    kind = (_provider_spec(one) or {}).get("kind")
+    text = (
+        f"spec.template.spec.providerSpec.value: {kind} is converted as far as scaling reads it: the mirror can be"
+        " scaled, and cannot become authoritative"
+    )
+    return "; ".join([text, *complaints])
+
+
+def _provider_spec(one: model.Json) -> model.Json | None:
+    value = ((model.get_spec(one).get("template") or {}).get("spec") or {}).get("providerSpec") or {}
+    found: model.Json | None = value.get("value")
+    return found
+
+
 def _find_infrastructure(
-    observed: model.ObservedMachineSetPair, one: model.Json
+    observed: model.ObservedMachineSetPair, one: model.Json, holder: machine_apis.MachineApi
 ) -> model.MachineInfrastructure | model.SyncPlan:
-    """What Machines of a set of Machine API are made of in Cluster API; the failed plan if it cannot be expressed."""
+    """What Machines of a set of Machine API are made of in Cluster API; the failed plan if it cannot be expressed.
+
+    The provider spec of a cloud is converted for scaling alone, and not for a mirror that has a template already.
+    """
     failed = model.FAILED_TO_CONVERT_TO_CLUSTER_API
     if owners := model.get_metadata(one).get("ownerReferences"):
         return _failed_plan(failed, f"metadata.ownerReferences: Invalid value: {owners}: they cannot be converted")
+    value = _provider_spec(one)
+    provider = provider_specs.find_provider(value)
+    mirrored = observed.cluster_api
+    is_own = mirrored is None or provider_specs.is_not_converted(mirrored)
+    if provider is not None and holder is machine_apis.MACHINE_API and is_own:
+        return provider_specs.infrastructure(observed.pair.name, provider, value or {})
     if complaints := machine_set_conversion.list_unsupported_fields(one):
         return _failed_plan(failed, "; ".join(complaints))
-    value = ((model.get_spec(one).get("template") or {}).get("spec") or {}).get("providerSpec") or {}
     try:
-        made_of = machine_set_conversion.parse_infrastructure(observed.pair.name, value.get("value"))
+        made_of = machine_set_conversion.parse_infrastructure(observed.pair.name, value)
     except machine_set_conversion.ConversionError as error:
         return _failed_plan(failed, str(error))
     if observed.template_error:
@@ -354,7 +383,7 @@ def plan_cluster_api_creation(
         model.get_spec(body), made_of, observed.cluster_name, None
     )
     size = model.get_spec(body).get("replicas")
-    annotations = machine_set_conversion.annotations_to_cluster_api(model.get_annotations(body))
+    annotations = _annotations_to_cluster_api(body)
     metadata: Json = {
         "name": observed.pair.name,
         "namespace": machine_apis.CLUSTER_API.namespace,
@@ -480,21 +509,28 @@ def plan_shared_annotations(
 def _mirror_annotations(one: model.Json, other: model.Json, holder: machine_apis.MachineApi) -> Json:
     """Desired annotations of the mirror: the source's, its own, and shared ones unchanged."""
     api = holder.mirror
-    convert = (
-        machine_set_conversion.annotations_to_cluster_api
+    converted = (
+        _annotations_to_cluster_api(one)
         if api is machine_apis.CLUSTER_API
-        else machine_set_conversion.annotations_to_machine_api
+        else machine_set_conversion.annotations_to_machine_api(model.get_annotations(one))
     )
     apart = field_ownership.list_shared_annotations(one, other, holder)
 
     def is_apart(key: str) -> bool:
         return machine_set_conversion.annotation_key(key, machine_apis.MACHINE_API) in apart
 
-    copied = {key: value for key, value in convert(model.get_annotations(one)).items() if not is_apart(key)}
+    copied = {key: value for key, value in converted.items() if not is_apart(key)}
     there = model.get_annotations(other).items()
     return {
         key: value for key, value in there if is_apart(key) or machine_set_conversion.is_api_specific(key, api)
     } | copied
+
+
+def _annotations_to_cluster_api(machine_set: model.Json) -> Json:
+    """Annotations in Cluster API's form, with those for what scaling reads in the spec."""
+    return provider_specs.scaling_annotations(machine_set) | machine_set_conversion.annotations_to_cluster_api(
+        model.get_annotations(machine_set)
+    )
 
 
 def _mirror_status(one: model.Json, other: model.Json, now_s: float) -> Json:

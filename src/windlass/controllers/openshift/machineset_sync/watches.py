@@ -10,7 +10,12 @@ from typing import Any
 from windlass import clock
 from windlass.controllers import controller_interface, controller_runtime
 from windlass.controllers.openshift import machine_apis
-from windlass.controllers.openshift.machineset_sync import field_ownership, machine_set_conversion, model
+from windlass.controllers.openshift.machineset_sync import (
+    field_ownership,
+    machine_set_conversion,
+    model,
+    provider_specs,
+)
 from windlass.kube import client, discovery, errors, request_builders, time_formats
 from windlass.kube.models import meta
 from windlass.kube.resources import CLUSTERS, LEASES, Resource, Unstructured
@@ -181,7 +186,8 @@ def _list_template_references(pair: machine_apis.MachineSetPair) -> Iterable[tup
         if value.get("spec"):
             yield group, str(value.get("kind") or ""), machine_set_conversion.template_name(pair.name, value["spec"])
     machine = (model.get_spec(pair.cluster_api).get("template") or {}).get("spec") or {}
-    if reference := machine.get("infrastructureRef"):
+    reference = machine.get("infrastructureRef")
+    if reference and not provider_specs.is_not_converted(pair.cluster_api):
         group = reference.get("apiGroup") or str(reference.get("apiVersion") or "").partition("/")[0]
         yield group, reference.get("kind") or "", reference.get("name") or ""
 
