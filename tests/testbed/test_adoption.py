@@ -295,24 +295,30 @@ LATTICE = "/apis/lattice.dev/v1alpha1/latticeclusters/prod"
 POOL = deployment("capi-prod", "prod-pool-general")
 
 
-def rendered_pool(limits: tuple[int, int] | None) -> Object:
+def rendered_pool(limits: tuple[int, int] | None, cluster: str = "prod") -> Object:
     """What Lattice's operator applies for the pool, upon the bed's infrastructure."""
     documents = yaml.safe_load_all((UPSTREAM / "lattice/machinedeployments/autoscaled-aws.yaml").read_text())
     body: Object = next(item for item in documents if item["metadata"]["name"].endswith("-general"))
-    body = yaml.safe_load(yaml.safe_dump(body).replace("autoscaled-aws", "prod"))
+    body = yaml.safe_load(yaml.safe_dump(body).replace("autoscaled-aws", cluster))
     annotations = body["metadata"]["annotations"] = {LABELS: "pool=general"}
     if limits is not None:
         annotations |= {MIN: str(limits[0]), MAX: str(limits[1])}
     machine: Object = body["spec"]["template"]["spec"]
-    machine["bootstrap"] = {"dataSecretName": "prod-bootstrap"}
-    machine["infrastructureRef"] |= {"kind": "FakeMachineTemplate", "name": "prod-pool-general"}
+    machine["bootstrap"] = {"dataSecretName": f"{cluster}-bootstrap"}
+    machine["infrastructureRef"] |= {"kind": "FakeMachineTemplate", "name": f"{cluster}-pool-general"}
     machine["version"] = KUBELET
     return body
 
 
+def _undiscovered(bed: Bed) -> str:
+    """What is told of pools that no autoscaler looks at."""
+    found = bed.api.items("/api/v1/events", fieldSelector="reason=PoolsNotDiscovered")
+    return "; ".join(f"{event['involvedObject']['name']}: {event['message']}" for event in found)
+
+
 def test_lattices_clusters_are_adopted_and_scaled(bed: Bed, tmp_path: Path) -> None:
     page = Page(bed, "lattice.md", tmp_path)
-    for name in ("capi-prod", "lattice-system"):
+    for name in ("capi-prod", "capi-child", "lattice-system"):
         bed.api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     openshift.define(bed.api, _definition("lattice/lattice.dev_latticeclusters.described.yaml"))
     clusterapi.add_cluster(bed.api, bed.kubeconfig, "prod", "capi-prod")
@@ -332,12 +338,19 @@ def test_lattices_clusters_are_adopted_and_scaled(bed: Bed, tmp_path: Path) -> N
     page.run("delete deployment")
     page.run("kubectl apply")
     before, about = bed.api.get(POOL), bed.api.get(LATTICE)
+    child = _definition("lattice/valid/autoscaled-aws.yaml")
+    child["metadata"]["name"] = "child"
+    kubectl(bed, "create", "--filename=-", text=yaml.safe_dump(child))
+    play(bed, rendered_pool((1, 10), "child"), "lattice-capi-client")
     with operating(bed, tmp_path):
+        words = api.wait_for("a cluster that is not its own says so", lambda: _undiscovered(bed), within_s=WITHIN_S)
+        assert "before the cluster manages itself (status.pivotComplete)" in words
         page.run("kubectl patch")
         api.wait_for(
             "limits", lambda: bed.api.get(POOL)["metadata"]["annotations"].get(MAX), lambda at: at == str(limits["max"])
         )
         path = "/apis/apps/v1/namespaces/lattice-system/deployments/cluster-autoscaler"
+        assert _undiscovered(bed) == words, "it is told of once, and of the other cluster nothing"
         made = api.wait_for("the autoscaler is deployed", lambda: bed.api.find(path), within_s=WITHIN_S)
         assert made is not None
         play(bed, rendered_pool((limits["min"], limits["max"])), "lattice-capi-client")

@@ -319,6 +319,23 @@ def test_a_lattice_pool_is_toggled_in_both_directions_and_its_status_says_what_i
     wait_settled(bed, path, 0, limits=None)
 
 
+def test_pools_in_a_namespace_that_the_autoscaler_does_not_look_at_say_so(bed: Bed, operator: Path) -> None:
+    pool = {**templates("plain", "lat"), "replicas": 0, "min": 1, "max": 2}
+    spec = {"nodes": {"worker_pools": {"general": pool}}}
+    made = bed.api.add(objects.made("lattice.io/v1alpha1", "LatticeCluster", "away", "default", spec))
+    path = f"{api.path_of(made)}/away"
+
+    def told() -> tuple[set[str], str]:
+        found = bed.api.items("/api/v1/namespaces/default/events", fieldSelector="reason=PoolsNotDiscovered")
+        status = bed.api.get(path).get("status", {}).get("worker_pools", {}).get("general", {})
+        return {event["message"] for event in found}, status.get("message", "")
+
+    _, message = api.wait_for("it says so", told, lambda seen: seen[0] == {seen[1]}, within_s=WITHIN_S)
+    assert "namespace default" in message
+    assert "discovers pools in capi-system" in message
+    bed.api.delete(path)
+
+
 def _ignored(bed: Bed) -> list[Object]:
     """Events about replicas of the LatticeCluster that do not count."""
     found = bed.api.items(f"/api/v1/namespaces/{LATTICE}/events", fieldSelector="reason=ReplicasIgnored")

@@ -36,3 +36,7 @@ class Controller(Protocol):
 
 class RequeueError(errors.WindlassError):
     """The reconcile failed: the work queue retries the key with backoff."""
+
+
+class NotServedError(errors.WindlassError):
+    """The server does not serve what a controller needs; the message says what."""

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import prometheus_client
 
 from windlass import clock
-from windlass.controllers.controller_interface import Controller, Event
+from windlass.controllers.controller_interface import Controller, Event, NotServedError
 from windlass.kube import (
     client,
     discovery,
@@ -288,19 +288,13 @@ class ReconcileLoop:
 
     async def wait_served_version(self, group: str, versions: Sequence[str]) -> str:
         """The first of `versions` that the server serves, as apiVersion. Waits until it serves one of them."""
-        expected = f"API group {group}: expected {' or '.join(versions)}"
-        api = self._context.api
         try:
             while True:
                 try:
-                    served = await discovery.list_versions(api, group)
-                    self._unserved = f"{expected}, the server serves {', '.join(sorted(served)) or 'none'}"
-                except errors.KubeError as error:
-                    served, self._unserved = [], f"{expected}, discovery failed: {error}"
-                for version in versions:
-                    if f"{group}/{version}" in served:
-                        return f"{group}/{version}"
-                await api.clock.sleep(_DISCOVERY_RETRY_S)
+                    return await find_served_version(self._context.api, group, versions)
+                except NotServedError as error:
+                    self._unserved = str(error)
+                await self._context.api.clock.sleep(_DISCOVERY_RETRY_S)
         finally:
             self._unserved = ""
 
@@ -495,18 +489,18 @@ _SERVED_RECHECK_S = 30.0
 class ServedApis(Generic[T]):
     """Runs a controller with the APIs that the server serves, and anew whenever those change.
 
-    `discover` finds them; None while the controller cannot run. APIs that are no longer found, or a discovery that
-    fails, leave the controller as it is: its informers report what they cannot read.
+    `discover` finds them, or raises NotServedError while the controller cannot run. APIs that are no longer found, or a
+    discovery that fails, leave the controller as it is: its informers report what they cannot read.
     """
 
-    def __init__(self, time: clock.Clock, needed: str, discover: Callable[[], Coroutine[Any, Any, T | None]]) -> None:
-        self._clock, self._needed, self._discover = time, needed, discover
-        self._is_missing = False
+    def __init__(self, time: clock.Clock, discover: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._clock, self._discover = time, discover
+        self._unserved = ""
 
     @property
     def sync_error(self) -> str:
         """What is not served; empty if the controller runs."""
-        return f"{self._needed}: not served" if self._is_missing else ""
+        return self._unserved
 
     async def run(self, run: Callable[[T], Coroutine[Any, Any, None]]) -> None:
         """Run until cancelled."""
@@ -532,20 +526,32 @@ class ServedApis(Generic[T]):
                 await self._clock.sleep(_SERVED_RECHECK_S)
             try:
                 found = await self._discover()
-            except errors.KubeError as error:
-                _log.warning("failed to discover APIs: needed=%r error=%s", self._needed, error)
-                found = None
-            if found is not None and found != before:
-                self._is_missing = False
+            except (NotServedError, errors.KubeError) as error:
+                await self._note_unserved(error, is_running=before is not None)
+                continue
+            if found != before:
+                self._unserved = ""
                 return found
-            if before is None:
-                if not self._is_missing:
-                    _log.warning("APIs are not served, waiting for them: needed=%r", self._needed)
-                self._is_missing = True
-                await self._clock.sleep(_DISCOVERY_RETRY_S)
+
+    async def _note_unserved(self, error: Exception, *, is_running: bool) -> None:
+        """A controller that does not run says why, and discovers again soon."""
+        if is_running:
+            _log.warning("failed to discover APIs: error=%s", error)
+            return
+        if self._unserved != str(error):
+            _log.warning("APIs are not served, waiting for them: error=%s", error)
+        self._unserved = str(error)
+        await self._clock.sleep(_DISCOVERY_RETRY_S)
 
 
-async def find_served_version(api: client.Client, group: str, versions: Sequence[str]) -> str | None:
-    """The first of `versions` that the server serves, as apiVersion; None if it serves none."""
-    served = await discovery.list_versions(api, group)
-    return next((f"{group}/{version}" for version in versions if f"{group}/{version}" in served), None)
+async def find_served_version(api: client.Client, group: str, versions: Sequence[str]) -> str:
+    """The first of `versions` that the server serves, as apiVersion. NotServedError if it serves none."""
+    expected = f"API group {group}: expected {' or '.join(versions)}"
+    try:
+        served = await discovery.list_versions(api, group)
+    except errors.KubeError as error:
+        raise NotServedError(f"{expected}, discovery failed: {error}") from error
+    for version in versions:
+        if f"{group}/{version}" in served:
+            return f"{group}/{version}"
+    raise NotServedError(f"{expected}, the server serves {', '.join(sorted(served)) or 'none'}")

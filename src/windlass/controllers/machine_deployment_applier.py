@@ -17,8 +17,8 @@ class AlreadyExists(controller_interface.RequeueError):
     """The MachineDeployment to create exists already: the plan was made from stale objects."""
 
 
-async def find_cluster_api_version(api: client.Client) -> str | None:
-    """The apiVersion of Cluster API to use; None while the server serves none that is known."""
+async def find_cluster_api_version(api: client.Client) -> str:
+    """The apiVersion of Cluster API to use. NotServedError while the server serves none that is known."""
     group, versions = machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
     return await controller_runtime.find_served_version(api, group, versions)
 

@@ -555,7 +555,7 @@ async def test_what_is_not_served_is_said_until_it_is(scene: World) -> None:
     made = make(context)
     running = asyncio.ensure_future(made.run())
     await scene.settle(60.0)
-    assert made.check_ready() == "clusters of anywhere.eks.amazonaws.com/v1alpha1, cluster.x-k8s.io: not served"
+    assert made.check_ready() == "API group cluster.x-k8s.io: expected v1beta2 or v1beta1, the server serves none"
     await scene.set(NS, "prod")
     await scene.settle(60.0)
     assert made.check_ready() == ""

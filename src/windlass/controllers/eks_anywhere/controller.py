@@ -187,11 +187,7 @@ class EksAnywhereController:
         self._api = context.api.with_field_manager(model.MANAGER)
         self._adoption_api = context.api.with_field_manager(model.ADOPTION_MANAGER)
         self._loop = controller_runtime.ReconcileLoop(context, self.name, settings.namespace)
-        self._served = controller_runtime.ServedApis(
-            context.api.clock,
-            f"clusters of {model.API_VERSION}, {machine_deployments.CLUSTER_API_GROUP}",
-            self._discover,
-        )
+        self._served = controller_runtime.ServedApis(context.api.clock, self._discover)
 
     def check_ready(self) -> str:
         return self._served.sync_error or self._loop.check_ready()
@@ -200,12 +196,13 @@ class EksAnywhereController:
         """Run until cancelled."""
         await self._served.run(self._run)
 
-    async def _discover(self) -> str | None:
-        """The version of Cluster API; None while it or EKS Anywhere's Cluster is not served."""
+    async def _discover(self) -> str:
+        """The version of Cluster API. NotServedError while it or EKS Anywhere's Cluster is not served."""
         api = self._context.api
+        version = await machine_deployment_applier.find_cluster_api_version(api)
         if not await discovery.has_resource(api, EKS_ANYWHERE_CLUSTERS):
-            return None
-        return await machine_deployment_applier.find_cluster_api_version(api)
+            raise controller_interface.NotServedError(f"clusters of {model.API_VERSION}: not served")
+        return version
 
     async def _run(self, version: str) -> None:
         self._loop = controller_runtime.ReconcileLoop(self._context, self.name, self._settings.namespace)

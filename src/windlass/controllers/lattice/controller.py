@@ -49,12 +49,15 @@ class LatticeApis:
     """LatticeClusters of lattice.dev."""
 
 
-async def discover_lattice_apis(api: client.Client) -> LatticeApis | None:
-    """None while Cluster API or both kinds of LatticeCluster are not served."""
+async def discover_lattice_apis(api: client.Client) -> LatticeApis:
+    """NotServedError while Cluster API or both kinds of LatticeCluster are not served."""
     version = await machine_deployment_applier.find_cluster_api_version(api)
     has_own = await discovery.has_resource(api, LATTICE_CLUSTERS)
     has_adopted = await discovery.has_resource(api, ADOPTED_LATTICE_CLUSTERS)
-    return LatticeApis(version, has_own, has_adopted) if version and (has_own or has_adopted) else None
+    if not (has_own or has_adopted):
+        expected = f"{model.API_VERSION} or {model.ADOPTED_API_VERSION}"
+        raise controller_interface.NotServedError(f"latticeclusters of {expected}: not served")
+    return LatticeApis(version, has_own, has_adopted)
 
 
 class LatticeWatches:
@@ -105,10 +108,7 @@ class LatticeController:
         self._wanting_autoscaler: dict[str, events.InvolvedObject] = {}
         self._told: dict[str, frozenset[str]] = {}
         self._loop = controller_runtime.ReconcileLoop(context, self.name)
-        needed = f"{model.API_VERSION} or {model.ADOPTED_API_VERSION}, {machine_deployments.CLUSTER_API_GROUP}"
-        self._served = controller_runtime.ServedApis(
-            context.api.clock, f"latticeclusters of {needed}", lambda: discover_lattice_apis(context.api)
-        )
+        self._served = controller_runtime.ServedApis(context.api.clock, lambda: discover_lattice_apis(context.api))
 
     def check_ready(self) -> str:
         return self._served.sync_error or self._loop.check_ready()

@@ -155,14 +155,21 @@ class MachinePoolController:
         self._dial = reach
         self._metrics = MachinePoolMetrics(context.metrics.registry)
         self._loop = controller_runtime.ReconcileLoop(context, self.name)
+        self._served = controller_runtime.ServedApis(context.api.clock, self._discover)
 
     def check_ready(self) -> str:
-        return self._loop.check_ready()
+        return self._served.sync_error or self._loop.check_ready()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        served = await self._loop.wait_served_version(model.GROUP, api_types.CONTRACT_VERSIONS)
+        await self._served.run(self._run)
+
+    async def _discover(self) -> str:
+        return await controller_runtime.find_served_version(self._context.api, model.GROUP, api_types.CONTRACT_VERSIONS)
+
+    async def _run(self, served: str) -> None:
         version = served.removeprefix(f"{model.GROUP}/")
+        self._loop = controller_runtime.ReconcileLoop(self._context, self.name)
         watched = watches.MachinePoolWatches(self._context, self._settings, self._loop, version, self._dial)
         applier = MachinePoolApplier(self._context.api, version)
         # A plan contains new events only, so that none needs correlation.
