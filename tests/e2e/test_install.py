@@ -56,7 +56,7 @@ def apply(bed: Bed, text: str, *options: str) -> str:
     return done.stdout
 
 
-CHOSEN = ("everything for the autoscaler", "EKS Anywhere", "Lattice", "OpenShift")
+CHOSEN = ("everything for the autoscaler", "what users of other charts set", "EKS Anywhere", "Lattice", "OpenShift")
 
 
 @pytest.mark.parametrize("choice", CHOSEN)
