@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tools import (
     annotations_reference,
+    chart_values_reference,
     cli_reference,
     crd_reference,
     events_reference,
@@ -22,6 +23,7 @@ FOLDER = source_analysis.ROOT / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "annotations.md": annotations_reference.page,
+    "chart-values.md": chart_values_reference.page,
     "commands.md": cli_reference.page,
     "conditions.md": events_reference.page_of_conditions,
     "custom-resources.md": crd_reference.page,

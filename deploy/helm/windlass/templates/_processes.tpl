@@ -109,7 +109,8 @@ process has in common is made from this list.
     {{- end }}]
   flags:
     - --cloud-provider=clusterapi
-    - --namespace={{ .Release.Namespace }}
+    {{- /* Its Lease and ConfigMaps are in the workload cluster, which need not have the namespace of the release. */}}
+    - --namespace={{ empty $autoscaler.kubeconfigs.workload.secret | ternary .Release.Namespace "kube-system" }}
     - --address=:8085
     {{- if not $acts }}
     - --{{ $autoscaler.mode }}
