@@ -139,7 +139,7 @@ def make_readme() -> str:
     """README.md of the chart."""
     about = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     head, _, foot = _README.read_text(encoding="utf-8").partition("<!-- values -->\n")
-    lines = head.replace("{kubernetes}", about["kubeVersion"].removesuffix("-0")).split("\n", 2)
+    lines = head.replace("{kubernetes}", about["kubeVersion"].removeprefix(">=").removesuffix(".0-0")).split("\n", 2)
     lines[1:1] = ["", markdown_tables.MADE]
     rows = [(markdown_tables.code(str(value)), _spell(value.default), value.told) for value in find_values()]
     lines += markdown_tables.table(("value", "default", "what it is"), rows)
