@@ -115,14 +115,13 @@ def chart(values: tuple[str, ...], release: str = "windlass") -> list[Object]:
     return read(render(values, release))
 
 
-def render_values(
-    values: Object, release: str = "windlass", namespace: str = NAMESPACE
-) -> subprocess.CompletedProcess[str]:
+def render_values(values: Object, *options: str, namespace: str = NAMESPACE) -> subprocess.CompletedProcess[str]:
     """What Helm says to a file of values."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(json.dumps(values))
         file.flush()
-        return helm("template", release, str(CHART), "--namespace", namespace, "--values", file.name)
+        command = ("template", "windlass", str(CHART), "--namespace", namespace, "--values", file.name)
+        return helm(*command, *options)
 
 
 def chart_of(values: Object) -> list[Object]:
