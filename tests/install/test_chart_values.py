@@ -457,6 +457,34 @@ def test_helm_test_fails_where_a_process_is_not_well() -> None:
             server.kill()
 
 
+@pytest.mark.parametrize(
+    ("values", "told", "not_told"),
+    [
+        ((), "helm test windlass -n windlass-system", "windlass operator"),
+        ((), "set\nimage.repository", "changes nothing"),
+        (
+            ("image.repository=registry.example/w", "autoscaler.mode=shadow"),
+            "(shadow: it changes nothing)",
+            "set\nimage",
+        ),
+        (
+            ("operator.controllers={machine_pool}",),
+            "Turn Cluster API's own MachinePool controller off",
+            "Nothing is deployed",
+        ),
+        (("autoscaler.enabled=false",), "Nothing is deployed", "rollout status"),
+    ],
+)
+def test_notes_say_what_to_do_next(values: tuple[str, ...], told: str, not_told: str) -> None:
+    chosen = [word for value in values for word in ("--set", value)]
+    words = ("install", "windlass", str(CHART), "--namespace", NAMESPACE, "--dry-run=client", *chosen)
+    made = rendered_manifests.helm(*words)
+    assert made.returncode == 0, made.stderr
+    _, _, notes = made.stdout.partition("NOTES:\n")
+    assert told in notes
+    assert not_told not in notes
+
+
 def test_what_catalogues_show_is_what_the_chart_has() -> None:
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     annotations = about["annotations"]
