@@ -11,6 +11,7 @@ from pathlib import Path
 
 from testbed import building, components
 from tools import (
+    chart_schema,
     code_structure,
     coverage_report,
     licences,
@@ -24,7 +25,7 @@ from tools import (
 
 
 def write() -> int:
-    for path in (*reference_pages.write(), *rbac.write(), *manifest_copies.write()):
+    for path in (*reference_pages.write(), *rbac.write(), *manifest_copies.write(), *chart_schema.write()):
         print(f"written: {path.relative_to(source_analysis.ROOT)}")
     return 0
 

@@ -23,7 +23,8 @@ _PLACEHOLDERS = ("…", "...")
 def find_documents() -> list[Path]:
     """Every document of the project, generated ones included."""
     root = source_analysis.ROOT
-    tops = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")]
+    names = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md")
+    tops = [root / name for name in (*names, "deploy/helm/windlass/README.md")]
     return [*(path for path in tops if path.exists()), *sorted((root / "docs").rglob("*.md"))]
 
 

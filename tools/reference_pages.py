@@ -5,9 +5,11 @@ from pathlib import Path
 
 from tools import (
     annotations_reference,
+    chart_values_reference,
     cli_reference,
     crd_reference,
     events_reference,
+    http_api_reference,
     licences,
     metrics_reference,
     rbac,
@@ -22,10 +24,12 @@ FOLDER = source_analysis.ROOT / "docs" / "reference"
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "annotations.md": annotations_reference.page,
+    "chart-values.md": chart_values_reference.page,
     "commands.md": cli_reference.page,
     "conditions.md": events_reference.page_of_conditions,
     "custom-resources.md": crd_reference.page,
     "events.md": events_reference.page_of_events,
+    "http-api.md": http_api_reference.page,
     "licences.md": licences.page,
     "metrics.md": metrics_reference.page,
     "permissions.md": rbac.page,
@@ -53,4 +57,5 @@ def find_stale() -> list[Path]:
 def _make() -> dict[Path, str]:
     """The text of every page, by where it is."""
     flags = {FOLDER.parent / "flags.md": command_line.format_markdown()}
-    return flags | {FOLDER / name: make() for name, make in PAGES.items()}
+    schema = {FOLDER / "http-api.schema.json": http_api_reference.make_schema()}
+    return flags | schema | {FOLDER / name: make() for name, make in PAGES.items()}

@@ -56,7 +56,7 @@ def apply(bed: Bed, text: str, *options: str) -> str:
     return done.stdout
 
 
-CHOSEN = ("everything for the autoscaler", "EKS Anywhere", "Lattice", "OpenShift")
+CHOSEN = ("everything for the autoscaler", "what users of other charts set", "EKS Anywhere", "Lattice", "OpenShift")
 
 
 @pytest.mark.parametrize("choice", CHOSEN)
@@ -137,3 +137,80 @@ def test_what_the_chart_runs_scales_a_deployment_up_and_down(bed: Bed, pod: Obje
         wait_for("it says how it is", lambda: bed.api.find(status), lambda now: "Healthy" in str(now))
     assert "forbidden" not in log.read_text()
     assert "Traceback" not in log.read_text()
+
+
+NAMESPACED = {
+    "rbac": {"clusterScoped": False},
+    "fullnameOverride": "scoped",
+    "autoscaler": {
+        "flags": FLAGS,
+        "discovery": ["clusterapi:namespace=default"],
+        "kubeconfigs": {"workload": {"secret": "work-kubeconfig"}},
+    },
+}
+
+
+def test_rights_in_the_namespace_of_the_groups_suffice(bed: Bed, tmp_path: Path) -> None:
+    """Management and workload cluster are one here, read as two: as the pod's account, and with a kubeconfig."""
+    made = rendered_manifests.render_values(NAMESPACED, "--skip-tests")
+    apply(bed, made.stdout)
+    roles = [body for body in rendered_manifests.read(made.stdout) if "Role" in body["kind"]]
+    assert {(body["kind"], body["metadata"]["namespace"]) for body in roles} == {
+        ("Role", "default"),
+        ("RoleBinding", "default"),
+    }
+    (deployment,) = rendered_manifests.of_kind(rendered_manifests.read(made.stdout), "Deployment")
+    pod = deployment["spec"]["template"] | {"metadata": {"namespace": NAMESPACE, "name": "scoped"}}
+    (container,) = pod["spec"]["containers"]
+    mounted = "--kubeconfig=/etc/windlass/workload/value"
+    assert mounted in container["args"]
+    container["args"] = [word.replace(mounted, f"--kubeconfig={bed.kubeconfig}") for word in container["args"]]
+    for body in objects.machine_deployment("scoped", 1, node={"capacity": SIZE}, annotations=BOUNDS):
+        bed.api.add(body)
+    main = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
+    spec = {"containers": [main], "nodeSelector": {"node.cluster.x-k8s.io/group": "scoped"}}
+    template = {"metadata": {"labels": {"app": "scoped"}}, "spec": spec}
+    body = {"replicas": 2, "selector": {"matchLabels": {"app": "scoped"}}, "template": template}
+    bed.api.add(objects.made("apps/v1", "Deployment", "scoped", "default", body))
+    group = f"/apis/{objects.CLUSTER_API}/namespaces/default/machinedeployments/scoped"
+
+    def size() -> int:
+        return int(bed.api.get(group)["spec"]["replicas"])
+
+    with kubelet.running(bed, pod, tmp_path) as log:
+        wait_for("a node for each replica", size, lambda now: now == 2)
+    assert "forbidden" not in log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed) -> None:
+    """As docs/upgrade.md and docs/uninstall.md say, on a real API server."""
+
+    def run(*words: str) -> None:
+        done = rendered_manifests.helm(*words, "--namespace", NAMESPACE, "--kubeconfig", str(bed.kubeconfig))
+        assert done.returncode == 0, done.stderr
+
+    def replicas() -> int:
+        deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+        return int(bed.api.get(f"{deployments}/release-windlass-autoscaler")["spec"]["replicas"])
+
+    def owned() -> list[str]:
+        kinds = (
+            "deployments,services,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings,networkpolicies"
+        )
+        labelled = ("-l", "app.kubernetes.io/instance=release", "-o", "name")
+        return bed.kubectl("get", kinds, "-n", NAMESPACE, *labelled).split()
+
+    definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capacityquotas.autoscaling.x-k8s.io"
+    chart = str(rendered_manifests.CHART)
+    run("install", "release", chart, "--set", "autoscaler.capacityQuotas=true")
+    assert replicas() == 1
+    assert bed.api.find(definition) is not None
+    run("upgrade", "release", chart, "--reuse-values", "--set", "autoscaler.replicas=2")
+    assert replicas() == 2
+    run("rollback", "release")
+    assert replicas() == 1
+    assert len(owned()) > 6
+    run("uninstall", "release")
+    assert owned() == []
+    assert bed.api.find(definition) is not None, "with all objects of its kind"

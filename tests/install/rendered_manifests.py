@@ -3,6 +3,7 @@
 import functools
 import json
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,37 @@ VALUES: dict[str, tuple[str, ...]] = {
         "image.digest=sha256:" + 64 * "a",
         "imagePullSecrets={mine}",
     ),
+    "what users of other charts set": (
+        "autoscaler.extraArgs.balancing-ignore-label_1=zone",
+        "autoscaler.customArgs={--v=4}",
+        "autoscaler.extraEnv.HTTPS_PROXY=http://proxy.example:3128",
+        "autoscaler.extraEnv.TOKEN.secretKeyRef.name=expander",
+        "autoscaler.extraEnv.TOKEN.secretKeyRef.key=token",
+        "autoscaler.envFrom[0].configMapRef.name=proxy",
+        "autoscaler.dnsPolicy=Default",
+        "autoscaler.dnsConfig.nameservers={192.0.2.1}",
+        "autoscaler.updateStrategy.type=Recreate",
+        "autoscaler.revisionHistoryLimit=3",
+        "autoscaler.deploymentAnnotations.owner=team",
+        "autoscaler.securityContext.runAsUser=1000",
+        "autoscaler.startupProbe.failureThreshold=30",
+        "autoscaler.service.type=NodePort",
+        "autoscaler.service.annotations.owner=team",
+        "rbac.additionalRules[0].apiGroups={example.com}",
+        "rbac.additionalRules[0].resources={templates}",
+        "rbac.additionalRules[0].verbs={get}",
+        "rbac.annotations.owner=team",
+        "monitoring.serviceMonitor.enabled=true",
+        "monitoring.serviceMonitor.scrapeTimeout=5s",
+        "monitoring.serviceMonitor.relabelings[0].targetLabel=cluster",
+        "monitoring.serviceMonitor.relabelings[0].replacement=work",
+        "monitoring.prometheusRule.enabled=true",
+        "monitoring.prometheusRule.interval=1m",
+        "monitoring.prometheusRule.additionalRules[0].alert=Mine",
+        "monitoring.prometheusRule.additionalRules[0].expr=up",
+        "podDisruptionBudget.minAvailable=1",
+        "podDisruptionBudget.unhealthyPodEvictionPolicy=AlwaysAllow",
+    ),
     "pods elsewhere": ("autoscaler.kubeconfigs.workload.secret=work-kubeconfig",),
     "MachinePools": ("operator.controllers={machine_pool}",),
     "MachinePools of one namespace": ("operator.controllers={machine_pool}", "operator.namespace=machine-pools"),
@@ -73,7 +105,7 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
 @functools.cache
 def render(values: tuple[str, ...], release: str = "windlass", namespace: str = NAMESPACE) -> str:
     chosen = [word for value in values for word in ("--set", value)]
-    made = helm("template", release, str(CHART), "--namespace", namespace, *chosen)
+    made = helm("template", release, str(CHART), "--skip-tests", "--namespace", namespace, *chosen)
     assert made.returncode == 0, made.stderr
     return made.stdout
 
@@ -81,6 +113,22 @@ def render(values: tuple[str, ...], release: str = "windlass", namespace: str = 
 def chart(values: tuple[str, ...], release: str = "windlass") -> list[Object]:
     """The objects of a release."""
     return read(render(values, release))
+
+
+def render_values(values: Object, *options: str, namespace: str = NAMESPACE) -> subprocess.CompletedProcess[str]:
+    """What Helm says to a file of values."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(json.dumps(values))
+        file.flush()
+        command = ("template", "windlass", str(CHART), "--namespace", namespace, "--values", file.name)
+        return helm(*command, *options)
+
+
+def chart_of(values: Object) -> list[Object]:
+    """The objects of a release with these values."""
+    made = render_values(values)
+    assert made.returncode == 0, made.stderr
+    return read(made.stdout)
 
 
 @functools.cache

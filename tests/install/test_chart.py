@@ -20,6 +20,7 @@ from tests.install.rendered_manifests import (
     rules,
     shipped,
 )
+from tools import chart_schema
 
 CHOICES = pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
 
@@ -187,6 +188,17 @@ REFUSED = {
     "autoscaler.replicas=-1": r"/autoscaler/replicas.*got -1, want 0",
     "autoscaler.flag.expander=random": r"/autoscaler'.*'flag' not allowed",
     "autoscaler.flags.--expander=random": r"--expander",
+    "autoscaler.flags.expandr=random": r"flags\.expandr: there is no flag --expandr; did you mean expander\?",
+    "autoscaler.extraArgs.scale-down-uneeded-time=2m": r"extraArgs\.scale.*mean scale-down-unneeded-time\?",
+    "autoscaler.customArgs={--v=4,--skip-node-with-local-storage}": r"s\[1\].*mean skip-nodes-with-local-storage\?",
+    "autoscaler.flags.nothing-at-all-like-it=1": r"there is no flag --nothing-at-all-like-it\n",
+    "operator.flags.concurency=2,operator.controllers={machine_pool}": r"operator\.flags.*did you mean concurrency\?",
+    "operator.controllers={lattice},operator.flags.context=a,operator.extraArgs.context=b": r"expected it once",
+    "autoscaler.flags.scale-down-enabled=perhaps": r"/autoscaler/flags/scale-down-enabled.*'perhaps' does not match",
+    "autoscaler.flags.scale-down-unneeded-time=10m0": r"/autoscaler/flags/scale-down-unneeded-time.*does not match",
+    "autoscaler.flags.max-nodes-total={1,2}": r"/autoscaler/flags/max-nodes-total.*got array",
+    "autoscaler.service.type=External": r"/autoscaler/service/type.*'LoadBalancer'",
+    "autoscaler.dnsPolicy=Cluster": r"/autoscaler/dnsPolicy.*'ClusterFirstWithHostNet'",
     "autoscaler.discovery={aws:tag=x}": r"/autoscaler/discovery/0.*clusterapi",
     "image.digest=latest": r"/image/digest.*sha256",
     "networkPolicy.egress.apiServerPorts={70000}": r"/networkPolicy/egress/apiServerPorts/0.*65,?535",
@@ -207,7 +219,7 @@ def test_every_value_is_documented_and_in_the_schema() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     def compare(found: object, told: Any, path: str) -> list[str]:
-        if not isinstance(found, dict) or "properties" not in told:
+        if not isinstance(found, dict) or not found or "properties" not in told:
             return []
         differing = [f"{path}.{key}" for key in found.keys() ^ (told["properties"].keys() - {"global"})]
         below = (
@@ -215,8 +227,9 @@ def test_every_value_is_documented_and_in_the_schema() -> None:
         )
         return differing + [entry for item in below for entry in item]
 
-    incomplete = {".autoscaler.resources.claims", ".operator.resources.claims"}
+    incomplete = {f".{part}.resources.claims" for part in ("autoscaler", "operator", "tests")}
     assert set(compare(values, schema, "")) <= incomplete
+    assert [str(value) for value in chart_schema.find_values() if not value.told.endswith((".", ":"))] == []
 
 
 def test_versions_are_those_of_the_package() -> None:

@@ -39,22 +39,17 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end }}
 
-{{/* A map of flags as words, sorted; a list gives a flag several times. */}}
-{{- define "windlass.flags" -}}
-{{- range $name, $value := . }}
-{{- range (kindIs "slice" $value | ternary $value (list $value)) }}
-{{- /* Numbers of YAML are floats here; a whole one is written as such, not as 1e+06. */}}
-{{- $text := toString . }}
-{{- if kindIs "float64" . }}{{ if eq (floor .) . }}{{ $text = int64 . | toString }}{{ end }}{{ end }}
-- {{ printf "--%s=%s" $name $text | quote }}
-{{- end }}
-{{- end }}
-{{- end }}
-
 {{/* An object of a file, with labels: (list root component object). */}}
 {{- define "windlass.object" -}}
 {{- $object := index . 2 -}}
 {{- $labels := include "windlass.labels" (list (index . 0) (index . 1)) | fromYaml -}}
 {{- $_ := set $object.metadata "labels" (merge (dict) $labels (default (dict) $object.metadata.labels)) -}}
 {{ toYaml $object }}
+{{- end }}
+
+{{/* Annotations of an object, if there are any: (list indent annotations). */}}
+{{- define "windlass.annotations" -}}
+{{- with (index . 1) }}
+{{- printf "annotations:\n%s" (toYaml . | indent 2) | nindent (index $ 0) }}
+{{- end }}
 {{- end }}

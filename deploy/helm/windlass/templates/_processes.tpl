@@ -15,9 +15,11 @@ process has in common is made from this list.
 {{- end }}
 {{- if $general }}
 - component: operator
+  port: 8080
+  health: /healthz
   name: {{ $full }}-operator
   namespace: {{ .Release.Namespace }}
-  account: {{ $values.operator.serviceAccount.name | default (printf "%s-operator" $full) }}
+  account: {{ include "windlass.account" (list "operator" $values.operator.serviceAccount $full) }}
   lease: windlass-operator
   controllers: {{ toJson $general }}
   rights: [operator
@@ -43,6 +45,8 @@ process has in common is made from this list.
 {{- if $openshift }}
 {{- $own := has "cluster_autoscaler" $openshift | ternary "cluster-autoscaler-operator" "machine-autoscaler" }}
 - component: {{ $own }}
+  port: 8080
+  health: /healthz
   name: {{ $own }}
   namespace: openshift-machine-api
   account: {{ $own }}
@@ -67,6 +71,8 @@ process has in common is made from this list.
 {{- end }}
 {{- if has "machineset_sync" $values.operator.controllers }}
 - component: machineset-sync
+  port: 8080
+  health: /healthz
   name: machineset-sync
   namespace: openshift-cluster-api
   account: capi-controllers
@@ -82,11 +88,13 @@ process has in common is made from this list.
 {{- $autoscaler := .Values.autoscaler -}}
 {{- $acts := eq $autoscaler.mode "act" -}}
 - component: autoscaler
+  port: 8085
+  health: /health-check
   name: {{ $full }}-autoscaler
   namespace: {{ .Release.Namespace }}
-  account: {{ $autoscaler.serviceAccount.name | default (printf "%s-autoscaler" $full) }}
+  account: {{ include "windlass.account" (list "autoscaler" $autoscaler.serviceAccount $full) }}
   rights: [
-    {{- if not $acts }}{{ if not $autoscaler.kubeconfigs.workload.secret }}shadow{{ end }}
+    {{- if not $acts }}{{ if not (and $autoscaler.kubeconfigs.workload.secret $autoscaler.kubeconfigs.management.secret) }}shadow{{ end }}
     {{- else }}
     {{- $rights := list }}
     {{- if not $autoscaler.kubeconfigs.workload.secret }}
@@ -101,7 +109,8 @@ process has in common is made from this list.
     {{- end }}]
   flags:
     - --cloud-provider=clusterapi
-    - --namespace={{ .Release.Namespace }}
+    {{- /* Its Lease and ConfigMaps are in the workload cluster, which need not have the namespace of the release. */}}
+    - --namespace={{ empty $autoscaler.kubeconfigs.workload.secret | ternary .Release.Namespace "kube-system" }}
     - --address=:8085
     {{- if not $acts }}
     - --{{ $autoscaler.mode }}
@@ -117,6 +126,10 @@ process has in common is made from this list.
     {{- end }}
     {{- range $autoscaler.discovery }}
     - --node-group-auto-discovery={{ . }}
+    {{- else }}
+    {{- if not .Values.rbac.clusterScoped }}
+    - --node-group-auto-discovery=clusterapi:namespace={{ .Release.Namespace }}
+    {{- end }}
     {{- end }}
     {{- if $autoscaler.provisioningRequests }}
     - --enable-provisioning-requests=true
@@ -131,4 +144,13 @@ process has in common is made from this list.
     {{- if and $autoscaler.priorities (not (hasKey $autoscaler.flags "expander")) }}
     - --expander=priority
     {{- end }}
+{{- end }}
+
+{{/* Whom a process runs as: (list "autoscaler" or "operator" serviceAccount fullname). */}}
+{{- define "windlass.account" -}}
+{{- $account := index . 1 }}
+{{- if and (not $account.create) (not $account.name) }}
+{{- fail (printf "%s.serviceAccount.name: found none, expected the name of an account that exists, since create is false" (index . 0)) }}
+{{- end }}
+{{- $account.name | default (printf "%s-%s" (index . 2) (index . 0)) }}
 {{- end }}
