@@ -124,7 +124,7 @@ def sandbox(
     _, config = oci.read_manifest(archive())
     told = dict(item.partition("=")[::2] for item in config["config"]["Env"]) | dict(environment or {})
     command = ["bwrap", "--ro-bind", str(root()), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/run"]
-    command += [*_ISOLATION, "--uid", str(user), "--gid", str(user), "--clearenv", "--chdir", "/"]
+    command += [*_ISOLATION, "--as-pid-1", "--uid", str(user), "--gid", str(user), "--clearenv", "--chdir", "/"]
     places = list(mounts)
     if any(target.startswith("/etc/") for _, target in places):
         # A directory that the image does not have is made by the runtime, as a mount point.
