@@ -8,7 +8,7 @@ PINNED := -m pip install --quiet --disable-pip-version-check --require-hashes --
 COMPILE = $(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help run test quick check format testbed bench long supply reference docs requirements clean
+.PHONY: help run test quick check format testbed long image release supply reference docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,11 +56,9 @@ format: $(READY) ## format the code with ruff
 testbed: $(READY) ## build the real control plane that tests run on, once per version (needs Go)
 	@$(BIN)/python -m testbed build
 
-bench: $(READY) ## measure: one JSON object per benchmark
-	@for name in $$($(BIN)/python -m benchmarks --list); do $(BIN)/python -m benchmarks $$name || exit 1; done
-
 long: $(READY) ## longer tests, one KIND at a time; without KIND it lists them
 	@case "$(KIND)" in \
+	bench) for name in $$($(BIN)/python -m benchmarks --list); do $(BIN)/python -m benchmarks $$name || exit 1; done ;; \
 	alerts) $(BIN)/python -m tools promtool && $(BIN)/python -m pytest tests/docs/test_alerts.py ;; \
 	chaos) $(BIN)/python -m tests.chaos --days $(or $(DAYS),1000) --first $(or $(FIRST),0) $(if $(JOBS),--jobs $(JOBS)) ;; \
 	conformance) $(BIN)/python -m tests.conformance $(or $(VECTORS),$(addprefix ../shared/vectors/,scheduler tables autoscaler autoscaler-more controllers machinepool)) \
@@ -69,6 +67,7 @@ long: $(READY) ## longer tests, one KIND at a time; without KIND it lists them
 		$(BIN)/python -m coverage run --branch --source=src/windlass --data-file=build/.coverage -m pytest -n 0 -x $(or $(COVERED),tests/engine) && \
 		$(BIN)/python -m coverage json -q --data-file=build/.coverage -o build/coverage.json && $(BIN)/python -m tools coverage build/coverage.json ;; \
 	differential) $(BIN)/python -m tests.differential --seeds $(or $(SEEDS),20) ;; \
+	image) WINDLASS_IMAGE_TWICE=1 $(BIN)/python -m pytest tests/install/test_built_image.py ;; \
 	malformed-objects) WINDLASS_EXPLORE=$(or $(EXPLORE),20) $(BIN)/python -m pytest tests/malformed_objects ;; \
 	mutants) $(BIN)/python -m tests.mutation $(if $(ROOM),--room $(ROOM)) $(if $(PIECE),--piece $(PIECE)) ;; \
 	outages) $(BIN)/python -m testbed build --if-possible && export WINDLASS_OUTAGES=1 && \
@@ -79,10 +78,12 @@ long: $(READY) ## longer tests, one KIND at a time; without KIND it lists them
 	sweeps) $(BIN)/python -m tests.sweep --runs $(or $(RUNS),200) ;; \
 	*) printf '%s\n' 'make long KIND=...' \
 		'  alerts             alerts on series of their own, with promtool (needs Go, once)' \
+		'  bench              measurements: one JSON object per benchmark' \
 		'  chaos              a thousand days on which everything fails, in virtual time (DAYS=1000; FIRST=0; JOBS=one per core)' \
 		'  conformance        every recorded verdict and decision of the real components (VECTORS=path)' \
 		'  coverage           lines and branches that tests reach, by package (COVERED=tests/engine)' \
 		'  differential       random clusters against the real kube-scheduler filters of each release (needs Go; SEEDS=20)' \
+		'  image              the image twice, from packages downloaded anew: the same bytes (needs the network)' \
 		'  malformed-objects  malformed input of every kind, other examples each time (EXPLORE=20)' \
 		'  mutants            change drain rules and predicates in one place: does a test fail? (ROOM=drainability; PIECE=1/4)' \
 		'  outages            servers that go and come back, on the real control plane (some minutes)' \
@@ -93,13 +94,26 @@ long: $(READY) ## longer tests, one KIND at a time; without KIND it lists them
 		exit 2 ;; \
 	esac
 
-supply: $(READY) ## the supply chain: KIND=licences|sbom|audit
+image: $(READY) ## build the container image in dist/, without a container engine (needs apt and dpkg)
+	@$(BIN)/python -m tools image
+
+release: $(READY) ## gather a version in dist/: wheel, sdist, image, chart, kubectl plugin, SBOMs, checksums
+	@$(BIN)/python -m tools release
+
+supply: $(READY) ## the supply chain: KIND=licences|sbom|audit|requirements
 	@case "$(KIND)" in \
 	licences) $(BIN)/python -m tools licences ;; \
 	sbom) $(BIN)/python $(PINNED) -r requirements/audit.txt && $(BIN)/python -m tools sbom dist/windlass.cdx.json && \
-		$(BIN)/python -m tests.supply_chain dist/windlass.cdx.json ;; \
+		$(BIN)/python -m tests.supply_chain dist/*.cdx.json ;; \
 	audit) $(BIN)/python $(PINNED) -r requirements/audit.txt && $(BIN)/python -m tools audit ;; \
-	*) echo 'make supply KIND=licences (of every dependency), sbom (CycloneDX 1.6, in dist/), audit (known vulnerabilities)'; exit 2 ;; \
+	requirements) $(BIN)/python -m pip install --quiet --disable-pip-version-check uv && \
+		$(COMPILE) pyproject.toml -o requirements/runtime.txt && \
+		$(COMPILE) pyproject.toml --extra dev -o requirements/dev.txt && \
+		$(COMPILE) pyproject.toml --extra docs -c requirements/dev.txt -o requirements/docs.txt && \
+		$(COMPILE) pyproject.toml --extra audit -c requirements/dev.txt -o requirements/audit.txt && \
+		$(COMPILE) pyproject.toml --extra grpc -c requirements/dev.txt -o requirements/image.txt && \
+		$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt ;; \
+	*) echo 'make supply KIND=licences (of every dependency), sbom (CycloneDX 1.6, in dist/), audit (known vulnerabilities), requirements (compile the pinned versions anew)'; exit 2 ;; \
 	esac
 
 reference: $(READY) ## write docs/reference and deploy/rbac anew from the code
@@ -109,15 +123,6 @@ docs: $(READY) ## build the documents as a site, in site/; a link that leads now
 	@$(BIN)/python $(PINNED) -r requirements/docs.txt
 	@$(BIN)/python -m tools
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "Open site/index.html in a browser."
-
-requirements: $(READY) ## compile the pinned requirements anew
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@$(COMPILE) pyproject.toml -o requirements/runtime.txt
-	@$(COMPILE) pyproject.toml --extra dev -o requirements/dev.txt
-	@$(COMPILE) pyproject.toml --extra docs -c requirements/dev.txt -o requirements/docs.txt
-	@$(COMPILE) pyproject.toml --extra audit -c requirements/dev.txt -o requirements/audit.txt
-	@$(COMPILE) pyproject.toml --extra grpc -c requirements/dev.txt -o requirements/image.txt
-	@$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
 
 clean: ## remove what make created
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

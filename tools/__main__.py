@@ -2,7 +2,8 @@
 
 With a word it does something else: `promtool` builds what tries alerts, `licences` checks the terms of dependencies,
 `sbom FILE` writes the bill of materials, `audit` asks whether anything is known against a dependency, `coverage FILE`
-sums up by package what coverage.py measured, `structure` prints the table of sizes and imports in docs/architecture.md.
+sums up by package what coverage.py measured, `image [DIRECTORY]` builds the image, `release [DIRECTORY]` all artifacts
+of a version, `structure` prints the table of sizes and imports in docs/architecture.md.
 """
 
 import sys
@@ -22,6 +23,8 @@ from tools import (
     source_analysis,
     vulnerability_audit,
 )
+from tools.image import build as image_build
+from tools.image import release
 
 
 def write() -> int:
@@ -63,6 +66,10 @@ WORDS: Mapping[tuple[str, int], Callable[..., int]] = {
     ("sbom", 1): write_sbom,
     ("audit", 0): vulnerability_audit.main,
     ("coverage", 1): sum_up_coverage,
+    ("image", 0): image_build.main,
+    ("image", 1): image_build.main,
+    ("release", 0): release.main,
+    ("release", 1): release.main,
     ("structure", 0): print_structure,
 }
 """By the first word, and how many more there are."""
@@ -72,8 +79,8 @@ def main() -> int:
     word, *more = sys.argv[1:] or [""]
     act = WORDS.get((word, len(more)))
     if act is None:
-        words = "promtool | licences | sbom FILE | audit | coverage FILE | structure"
-        print(f"Usage: python -m tools [{words}]", file=sys.stderr)
+        words = "promtool | licences | sbom FILE | audit | coverage FILE | image [DIRECTORY] | release [DIRECTORY]"
+        print(f"Usage: python -m tools [{words} | structure]", file=sys.stderr)
         return 2
     return act(*more)
 

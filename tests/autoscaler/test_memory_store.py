@@ -143,6 +143,42 @@ def test_a_write_whose_answer_was_lost_counts_as_written() -> None:
     run(scenario)
 
 
+def test_a_role_that_may_create_and_not_update_ends_storing_and_leaves_nothing_outdated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(net: Net) -> None:
+        async def forbid_updates(request: transport.Request) -> transport.Response | None:
+            return refusal(403, "Forbidden") if request.method == "PUT" else None
+
+        keeper = net.keeper()
+        net.odd = [forbid_updates] * 99
+        for _ in range(3):
+            with pytest.raises(memory_store.MemoryNotSaved, match="grant create"):
+                await keeper.write(marked(1.0))
+            await net.clock.sleep(10.0)
+        await keeper.write(marked(2.0))
+        sent = net.written
+        await keeper.write(marked(3.0))
+        assert net.written == sent, "nothing is tried any more"
+        assert await net.kept() == durable_memory.DurableMemory().activity.added_s
+        again = net.keeper("next")
+        await again.read()
+        with pytest.raises(memory_store.MemoryNotSaved):
+            await again.write(marked(4.0))
+        net.odd = []
+        await again.write(marked(5.0))
+        assert await net.kept() == 5.0
+        net.odd = [forbid_updates] * 99
+        await net.clock.sleep(60.0)
+        for _ in range(2):
+            with pytest.raises(memory_store.MemoryNotSaved):
+                await again.write(marked(6.0))
+            await net.clock.sleep(60.0)
+
+    run(scenario)
+    assert "no permission for memory ConfigMap" in caplog.text
+
+
 def test_another_process_that_has_written_since_is_not_written_over() -> None:
     async def scenario(net: Net) -> None:
         first, second = net.keeper("a"), net.keeper("b")
@@ -319,7 +355,7 @@ def test_a_hundred_thousand_timers_are_kept() -> None:
         large = marked(1.0, 100_000)
         await keeper.write(large)
         assert (await net.keeper().read()).durable == large
-        assert net.written == 2
+        assert net.written == 3, "created empty, and two parts"
 
     run(scenario)
 

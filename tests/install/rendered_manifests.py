@@ -167,6 +167,24 @@ def accept(container: Object) -> None:
         cli.app.parse_args([command, *container["args"]], exit_on_error=False, print_error=False)
 
 
+def options(objects: list[Object]) -> dict[str, dict[str, object]]:
+    """What each process makes of its words, defaults included, by the name of its Deployment."""
+    found: dict[str, dict[str, object]] = {}
+    for deployment in of_kind(objects, "Deployment"):
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        name, command = deployment["metadata"]["name"], container["command"][1]
+        if command == "autoscaler":
+            parsed = command_line.parse_command_line(command_line.split_arguments(container["args"]))
+            found[name] = {"settings": parsed.settings, "options": parsed.options}
+        else:
+            words = [command, *container["args"]]
+            _, bound, _ = cli.app.parse_args(words, exit_on_error=False, print_error=False)
+            bound.apply_defaults()
+            found[name] = dict(bound.arguments)
+        found[name]["env"] = container.get("env", [])
+    return found
+
+
 def rules(objects: list[Object]) -> dict[tuple[str, str], set[str]]:
     """Who may do what: rules as JSON, by account and namespace of the binding; without one, in the whole cluster."""
     roles = {

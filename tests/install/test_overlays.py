@@ -70,6 +70,28 @@ def test_pods_are_those_of_the_chart(base: str, choice: str) -> None:
     assert pods[0] == pods[1]
 
 
+SAME = {"cluster-api": "the defaults", "eks-anywhere": "EKS Anywhere", "lattice": "Lattice", "openshift": "OpenShift"}
+"""Overlays, and the choice of chart values that they correspond to."""
+
+
+VALUES_ALONE = {("openshift", "cluster-autoscaler-operator", "openshift_release_version")}
+"""Options that the choice of values sets and the overlay leaves to its user."""
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_overlays_and_chart_run_the_same_processes_with_the_same_options(name: str) -> None:
+    ours = rendered_manifests.options(read(overlay(f"overlays/{name}")))
+    theirs = rendered_manifests.options(chart(VALUES[SAME[name]]))
+    assert ours.keys() == theirs.keys()
+    differing = {
+        (name, process, option)
+        for process, options in ours.items()
+        for option in options.keys() | theirs[process].keys()
+        if options.get(option) != theirs[process].get(option)
+    }
+    assert differing == {one for one in VALUES_ALONE if one[0] == name}
+
+
 def test_no_policy_rejects_requests_for_want_of_objects_it_is_about() -> None:
     """A policy with a paramKind and `Fail` locks what it matches wherever that kind is not served or cannot be listed:
     all MachineSets of Machine API, on a cluster without Cluster API."""

@@ -1,4 +1,4 @@
-"""Validate a bill of materials against CycloneDX' schema: `python -m tests.supply_chain FILE`.
+"""Validate bills of materials against CycloneDX' schema: `python -m tests.supply_chain FILE...`.
 
 `make supply KIND=sbom` calls it.
 """
@@ -12,9 +12,10 @@ def main() -> int:
     schema = importlib.import_module("cyclonedx.schema")
     validation = importlib.import_module("cyclonedx.validation.json")
     validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
-    complaint = validator.validate_str(Path(sys.argv[1]).read_text("utf-8"))
-    print(f"{sys.argv[1]}: {complaint or 'as the schema has it'}")
-    return 1 if complaint else 0
+    complaints = {path: validator.validate_str(Path(path).read_text("utf-8")) for path in sys.argv[1:]}
+    for path, complaint in complaints.items():
+        print(f"{path}: {complaint or 'as the schema has it'}")
+    return 1 if any(complaints.values()) else 0
 
 
 if __name__ == "__main__":

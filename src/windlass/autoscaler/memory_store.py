@@ -223,6 +223,8 @@ class MemoryStore:
         """Parts that are not empty."""
         self._writing = asyncio.Lock()
         self._forbidden_since_s: float | None = None
+        self._is_empty = False
+        """Whether the first ConfigMap exists without a memory: giving up loses nothing and leaves nothing outdated."""
         self.size_bytes = 0
 
     @property
@@ -238,19 +240,18 @@ class MemoryStore:
             return loop_memory.LoopMemory()
         try:
             head = await self._get_part(self._name)
+            self._forbidden_since_s = None
             if head is None:
                 return loop_memory.LoopMemory()
             self._generation, self._previous_holder = head.generation, head.holder
+            self._is_empty = not head.content
+            if self._is_empty:
+                return loop_memory.LoopMemory()
             durable = self._written = decode_memory(await self._join(head))
         except kube_errors.Forbidden as refused:
             if not self._is_permanently_forbidden():
                 raise
-            _log.warning(
-                "no permission for memory ConfigMap, timers and backoffs are lost at a restart: configmap=%s error=%s",
-                self.key,
-                refused,
-            )
-            self._name = ""
+            self._disable(refused)
             return loop_memory.LoopMemory()
         except errors.InvalidInput as error:
             _log.warning("discarded unreadable memory: configmap=%s error=%s", self.key, error)
@@ -280,13 +281,22 @@ class MemoryStore:
         self._forbidden_since_s = now_s if self._forbidden_since_s is None else self._forbidden_since_s
         return now_s - self._forbidden_since_s >= _FORBIDDEN_GRACE_S
 
+    def _disable(self, refused: kube_errors.Forbidden) -> None:
+        _log.warning(
+            "no permission for memory ConfigMap, timers and backoffs are lost at a restart: configmap=%s error=%s",
+            self.key,
+            refused,
+        )
+        self._name = ""
+
     # Writing
 
     async def write(self, durable: durable_memory.DurableMemory) -> None:
         """Write the memory if anything but the number of loops changed.
 
         MemoryNotSaved if it could not be written, or the outcome is unknown; MemoryConflict if another process has
-        written its own. Calls are serialized in order: callers pass newer memory later.
+        written its own. Calls are serialized in order: callers pass newer memory later. A role that may create
+        ConfigMaps and not update this one, as that of Cluster Autoscaler's chart, ends storing: nothing is stored yet.
         """
         async with self._writing:
             if not self._name or (self._written is not None and equals_ignoring_loop(durable, self._written)):
@@ -296,6 +306,9 @@ class MemoryStore:
                 packed = await self._pack(durable)
                 await clock.run_with_timeout(self._api.clock, _WRITE_TIMEOUT_S, self._store(packed))
             except (kube_errors.KubeError, TimeoutError) as error:
+                if isinstance(error, kube_errors.Forbidden) and self._is_empty and self._is_permanently_forbidden():
+                    self._disable(error)
+                    return
                 raise MemoryNotSaved(_format_write_error(self._namespace, self._name, error)) from error
             self._written, self.size_bytes = durable, len(packed)
 
@@ -349,7 +362,7 @@ class MemoryStore:
 
     async def _send(self, name: str, said: dict[str, str], content: bytes) -> None:
         version = self._versions[name]
-        body = {
+        body: Unstructured = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {
@@ -361,8 +374,14 @@ class MemoryStore:
             "binaryData": {MEMORY_KEY: base64.b64encode(content).decode()},
         }
         with _translate_errors("PUT", name):
+            if not version and name == self._name:
+                # Created empty and updated: a memory that could not be updated would be outdated for the next process.
+                created = await self._api.create(_CONFIG_MAPS, {**body, "binaryData": {MEMORY_KEY: ""}})
+                version = self._versions[name] = body["metadata"]["resourceVersion"] = _read_version(created)
+                self._is_empty = True
             written = await (self._api.update(_CONFIG_MAPS, body) if version else self._api.create(_CONFIG_MAPS, body))
             self._versions[name] = _read_version(written)
+            self._is_empty = self._is_empty and name != self._name
 
     async def _check_owner(self, name: str) -> _StoredPart | None:
         """Return the current ConfigMap if it may be replaced: written by an earlier process, not by a later one."""
