@@ -5,6 +5,7 @@
 /snapshotz       debugging snapshot, with --debugging-snapshot-enabled
 /explain/…       verdicts for a pod, node or group; /statusz for the cluster
 /published       status as JSON, and as server-sent events at /published/stream
+/recording       the recording, for `windlass capture`; without --record, of one moment. ?part=older: what was rotated
 /debug/pprof/    profiles, with --profiling
 
 Health and metrics are public. The rest is served to loopback callers only (`kubectl port-forward`), and not at all with
@@ -16,6 +17,7 @@ import collections
 import gc
 import resource
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -27,6 +29,7 @@ import prometheus_client
 from aiohttp import web
 
 from windlass import errors
+from windlass.autoscaler.record_replay import recorder, recording_file
 from windlass.kube import time_formats
 from windlass.observability import debugging_snapshot, options, status_publisher, status_routes
 from windlass.runtime import http_server
@@ -84,6 +87,8 @@ SNAPSHOT_PATH = "/snapshotz"
 
 PROFILE_PATH = "/debug/pprof/"
 
+RECORDING_PATH = "/recording"
+
 _PUBLIC_PATHS = {*http_server.LIVE_PATHS, http_server.READY_PATH, http_server.METRICS_PATH, HEALTH_CHECK_PATH}
 
 _DEFAULT_PROFILE_S = 30.0
@@ -102,12 +107,13 @@ def make_app(
     profiling: bool = False,
     answering: status_routes.ExplainSource | None = None,
     published: status_publisher.StatusPublisher | None = None,
+    recording: Path | None = None,
     write: http_server.MetricsWriter = prometheus_client.generate_latest,
     debugging: bool = True,
 ) -> web.Application:
     """Return the HTTP application. `snapshots`, `answering`: None disables their endpoints.
 
-    Without `debugging` only health and metrics are served.
+    Without `debugging` only health and metrics are served. `recording`: the file that is written, if any.
     """
     app = http_server.make_health_app(state, registry, write)
     app.middlewares.append(_allow_local_only if debugging else _reject_debugging)
@@ -125,6 +131,7 @@ def make_app(
         _add_profiles(app)
     if answering is not None:
         status_routes.add_explain_routes(app, answering)
+        _add_recording(app, answering, recording)
         if published is not None:
             status_routes.add_status_routes(app, published, answering)
     return app
@@ -213,6 +220,26 @@ def _add_profiles(app: web.Application) -> None:
     app.router.add_get(PROFILE_PATH, answer_index)
     for name, page in pages.items():
         app.router.add_get(PROFILE_PATH + name, page)
+
+
+def _add_recording(app: web.Application, asked: status_routes.ExplainSource, recording: Path | None) -> None:
+    async def answer_recording(request: web.Request) -> web.StreamResponse:
+        wants_older = request.query.get("part") == "older"
+        if recording is not None:
+            path = recording_file.rotated_path(recording) if wants_older else recording
+            if path.exists():
+                return web.FileResponse(path, headers={"Content-Type": "application/octet-stream"})
+        if wants_older:
+            return web.Response(status=404, text="no older part of the recording exists\n")
+        with tempfile.TemporaryDirectory(prefix="windlass-recording-") as folder:
+            moment = Path(folder) / "moment.rec"
+            try:
+                await asked.query(lambda *inputs: recorder.record_moment(moment, *inputs))
+            except errors.WindlassError as error:
+                return web.Response(status=503, text=f"{error}\n")
+            return web.Response(body=moment.read_bytes(), content_type="application/octet-stream")
+
+    app.router.add_get(RECORDING_PATH, answer_recording)
 
 
 def _read_seconds(text: str) -> float:

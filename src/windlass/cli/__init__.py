@@ -16,6 +16,7 @@ from windlass import errors, product
 from windlass.cli import error_messages, terminal_output
 from windlass.cli.apiserver import apiserver
 from windlass.cli.autoscaler import autoscaler, exit_process
+from windlass.cli.capture import capture_
 from windlass.cli.completion import completion
 from windlass.cli.explain import explain, plan, status
 from windlass.cli.fit import fit
@@ -67,6 +68,9 @@ app.command(apiserver)
 
 
 app.command(autoscaler, name=AUTOSCALER, help_flags=(), version_flags=())
+
+
+app.command(capture_, name="capture", usage="Usage: windlass capture [OPTIONS] [FLAGS]")
 
 
 app.command(completion, usage="Usage: windlass completion bash|zsh|fish")

@@ -12,6 +12,8 @@ from windlass import errors
 from windlass.cli import terminal_output
 
 if TYPE_CHECKING:
+    from windlass.autoscaler import app
+    from windlass.autoscaler.options import command_line
     from windlass.explain import explain_context, queries
 
 TOKEN_VARIABLE = "WINDLASS_TOKEN"
@@ -102,15 +104,15 @@ def parse_server(
     return StatusServer(host, scheme, shown, certificate_authority)
 
 
-def fetch_json(server: StatusServer, path: str) -> bytes:
-    """The JSON at a path. ObjectNotFound, ServerNotReady, or InvalidInput if no server answers."""
+def fetch(server: StatusServer, path: str, query: str = "") -> bytes:
+    """What a path answers. ObjectNotFound, ServerNotReady, or InvalidInput if no server answers."""
     import urllib.error
     import urllib.parse
     import urllib.request
 
     tls = server.tls
     try:
-        request = urllib.request.Request(f"{server.url}{urllib.parse.quote(path)}", headers=server.headers)
+        request = urllib.request.Request(f"{server.url}{urllib.parse.quote(path)}{query}", headers=server.headers)
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls) as answer:
             body: bytes = answer.read()
             return body
@@ -205,18 +207,47 @@ def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext
         moment = replay.load_inputs_at(source.recording, at_s)
         print(f"windlass: {describe_moment(source.recording, moment.now_s, at_s)}", file=sys.stderr)
         return explain_context.evaluate(*moment)
+    return explain_context.evaluate(*observe_cluster(parse_flags(source.flags)))
+
+
+def parse_flags(flags: Sequence[str]) -> "command_line.AutoscalerCommand":
+    """The autoscaler's flags; warnings are printed."""
+    from windlass.autoscaler.options import command_line
+
+    command = command_line.parse_command_line(command_line.split_arguments(flags))
+    for warning in command.warnings:
+        print(f"windlass: {warning}", file=sys.stderr)
+    return command
+
+
+def observe_cluster(command: "command_line.AutoscalerCommand") -> "app.DecisionInputs":
+    """Observe the cluster of the current kubeconfig once."""
     import asyncio
 
     from windlass import clock
     from windlass.autoscaler import app
-    from windlass.autoscaler.options import command_line
 
-    command = command_line.parse_command_line(command_line.split_arguments(source.flags))
-    for warning in command.warnings:
-        print(f"windlass: {warning}", file=sys.stderr)
-    return explain_context.evaluate(
-        *asyncio.run(app.observe_cluster(command.settings, command.options, clock.RealClock()))
-    )
+    return asyncio.run(app.observe_cluster(command.settings, command.options, clock.RealClock()))
+
+
+def record_cluster(command: "command_line.AutoscalerCommand", path: Path, duration_s: float) -> None:
+    """Observe the cluster of the current kubeconfig for a time, or until Ctrl-C, and record it. Changes nothing."""
+    import asyncio
+    import contextlib
+    from dataclasses import replace
+
+    from windlass import clock
+    from windlass.autoscaler import app
+
+    options = replace(command.options, recording=replace(command.options.recording, record=str(path)))
+
+    async def run() -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(duration_s):
+                await app.follow_cluster(command.settings, options, clock.RealClock())
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(run())
 
 
 def describe_moment(recording: Path, now_s: float, at_s: float) -> str:
@@ -229,7 +260,7 @@ def describe_moment(recording: Path, now_s: float, at_s: float) -> str:
     return f"{recording}: the decision of {time_formats.format_time(now_s)}, {after} after its beginning, {which}"
 
 
-def parse_time(text: str, recording: Path) -> float:
+def parse_time(text: str, recording: Path, option: str = "--at") -> float:
     """A time, or a duration after the recording's beginning."""
     from windlass.autoscaler.record_replay import replay
     from windlass.kube import time_formats
@@ -242,7 +273,7 @@ def parse_time(text: str, recording: Path) -> float:
         return replay.find_start_s(recording) + time_formats.parse_duration(text)
     except ValueError:
         accepted = f"{time_formats.ACCEPTED_TIME}, or {time_formats.ACCEPTED_DURATION} after the recording's beginning"
-        raise errors.InvalidInput(f"--at: found {text!r}, expected {accepted}") from None
+        raise errors.InvalidInput(f"{option}: found {text!r}, expected {accepted}") from None
 
 
 def _query_server(question: "queries.ExplainQuery", server: StatusServer) -> "queries.Explanation":
@@ -256,7 +287,7 @@ def _query_server(question: "queries.ExplainQuery", server: StatusServer) -> "qu
         SubjectKind.GROUP: groups.GroupExplanation,
         SubjectKind.CLUSTER: cluster.ClusterExplanation,
     }
-    text = fetch_json(server, status_routes.explain_path(question))
+    text = fetch(server, status_routes.explain_path(question))
     try:
         return queries.decode_explanation(kinds[question.about], text)
     except ValueError as error:

@@ -87,7 +87,7 @@ def _find_follow(source: query_source.QuerySource) -> "FollowStatus":
     assert source.server is not None
     asked, tls = source.server, source.server.tls
     with contextlib.suppress(query_source.ServerNotReady):  # it will
-        query_source.fetch_json(asked, status_routes.PUBLISHED_PATH)
+        query_source.fetch(asked, status_routes.PUBLISHED_PATH)
     return lambda on_status: status_stream.follow_status(asked.url, on_status, asked.headers, tls)
 
 
