@@ -354,6 +354,7 @@ class AutoscalerProcess:
             profiling=self._options.reporting.profiling,
             answering=self.autoscaler,
             published=self.published,
+            token_file=self._options.dashboard.dashboard_token_file,
             recording=Path(self._options.recording.record) if self._options.recording.record else None,
             write=metric_definitions.render_metrics,
             debugging=self._options.reporting.enable_debugging_handlers,
@@ -405,7 +406,7 @@ async def observe_cluster(settings: Settings, options: ProcessOptions, time: clo
     config = auto_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
     async with connect(time, options.clients) as servers:
         for server in {id(server): server for server in (servers.workload, servers.management)}.values():
-            await _check_reachable(server, time, options.clients.request_timeout_s)
+            await check_reachable(server, time, options.clients.request_timeout_s)
         return await query_expander(await observe_connected(servers, settings, options, config, time), options, time)
 
 
@@ -428,13 +429,13 @@ async def follow_cluster(
     )
     async with connect(time, options.clients) as servers:
         for server in {id(server): server for server in (servers.workload, servers.management)}.values():
-            await _check_reachable(server, time, options.clients.request_timeout_s)
+            await check_reachable(server, time, options.clients.request_timeout_s)
         process = AutoscalerProcess(servers, settings, options, config, time, published=published)
         attach(process)
         await process.run_without_serving()
 
 
-async def _check_reachable(server: transport.Transport, time: clock.Clock, timeout_s: float) -> None:
+async def check_reachable(server: transport.Transport, time: clock.Clock, timeout_s: float) -> None:
     """WindlassError unless the API server answers in time and knows who asks."""
     api = client.Client(server, time).without_retries(timeout_s)
     try:

@@ -8,13 +8,16 @@
 /recording       the recording, for `windlass capture`; without --record, of one moment. ?part=older: what was rotated
 /debug/pprof/    profiles, with --profiling
 
-Health and metrics are public. The rest is served to loopback callers only (`kubectl port-forward`), and not at all with
+Health and metrics are public. The rest is served to loopback callers (`kubectl port-forward`) and to those who have the
+token of --dashboard-token-file, such as through the API server's proxy, and not at all with
 --enable-debugging-handlers=false.
 """
 
 import asyncio
 import collections
 import gc
+import hmac
+import logging
 import resource
 import sys
 import tempfile
@@ -27,6 +30,7 @@ from types import FrameType
 
 import prometheus_client
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from windlass import errors
 from windlass.autoscaler.record_replay import recorder, recording_file
@@ -89,6 +93,13 @@ PROFILE_PATH = "/debug/pprof/"
 
 RECORDING_PATH = "/recording"
 
+TOKEN_HEADER = "windlass-token"
+"""Header with the token of --dashboard-token-file. Not Authorization, which the API server's proxy removes."""
+
+_SHORTEST_TOKEN = 16
+
+_log = logging.getLogger(__name__)
+
 _PUBLIC_PATHS = {*http_server.LIVE_PATHS, http_server.READY_PATH, http_server.METRICS_PATH, HEALTH_CHECK_PATH}
 
 _DEFAULT_PROFILE_S = 30.0
@@ -107,6 +118,7 @@ def make_app(
     profiling: bool = False,
     answering: status_routes.ExplainSource | None = None,
     published: status_publisher.StatusPublisher | None = None,
+    token_file: str = "",
     recording: Path | None = None,
     write: http_server.MetricsWriter = prometheus_client.generate_latest,
     debugging: bool = True,
@@ -116,7 +128,7 @@ def make_app(
     Without `debugging` only health and metrics are served. `recording`: the file that is written, if any.
     """
     app = http_server.make_health_app(state, registry, write)
-    app.middlewares.append(_allow_local_only if debugging else _reject_debugging)
+    app.middlewares.append(_require_local_or_token(token_file) if debugging else _reject_debugging)
     app.on_response_prepare.append(http_server.add_security_headers)
 
     async def answer_health(_: web.Request) -> web.Response:
@@ -137,15 +149,32 @@ def make_app(
     return app
 
 
-@web.middleware
-async def _allow_local_only(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.path in _PUBLIC_PATHS:
-        return await handler(request)
-    if http_server.is_loopback_request(request):
-        http_server.check_host(request)
-        return await handler(request)
-    how = "use `kubectl port-forward`, or --dashboard-address with --dashboard-token-file"
-    return web.Response(status=403, text=f"{request.path} is served on this machine alone: {how}\n")
+def _require_local_or_token(token_file: str) -> Middleware:
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in _PUBLIC_PATHS:
+            return await handler(request)
+        if token_file and _has_token(request, Path(token_file)):
+            return await handler(request)  # no page of another site can send this header: any Host will do
+        if http_server.is_loopback_request(request):
+            http_server.check_host(request)
+            return await handler(request)
+        how = "use `kubectl port-forward`, or the token of --dashboard-token-file"
+        return web.Response(status=403, text=f"{request.path} is served on this machine alone: {how}\n")
+
+    return guard
+
+
+def _has_token(request: web.Request, file: Path) -> bool:
+    """Does the request prove knowledge of the token? Compared in constant time."""
+    offered = request.headers.get(TOKEN_HEADER, "")
+    try:
+        token = file.read_text(encoding="utf-8").strip() if offered else ""
+    except (OSError, UnicodeDecodeError) as error:
+        _log.error("cannot read token file: error=%s", error)
+        return False
+    is_long = len(token) >= _SHORTEST_TOKEN
+    return is_long and hmac.compare_digest(offered.encode(errors="surrogatepass"), token.encode())
 
 
 @web.middleware

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass import errors
-from windlass.cli import terminal_output
 
 if TYPE_CHECKING:
     from windlass.autoscaler import app
@@ -147,6 +146,11 @@ def _read_token(token: str | None, file: Path | None) -> str:
         raise errors.InvalidInput(f"--token-file {file}: cannot be read: {error}") from None
 
 
+def read_token(file: Path | None) -> str:
+    """The token of a file, or of the environment; empty without either."""
+    return _read_token(None, file) or _check_token(TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, ""))
+
+
 def _check_token(where: str, token: str) -> str:
     """Refuse characters that would end the HTTP header of the token."""
     if not (token.isascii() and token.isprintable() and " " not in token):
@@ -166,6 +170,8 @@ class QuerySource:
     recording: Path | None = None
     at: str = ""
     flags: Sequence[str] = ()
+    asks_leader: bool = False
+    """The leader of that cluster answers, if there is one that can be reached."""
 
 
 def find_source(address: str | None, recording: Path | None, at: str | None, flags: Sequence[str]) -> QuerySource:
@@ -181,7 +187,24 @@ def find_source(address: str | None, recording: Path | None, at: str | None, fla
     if address and flags:
         raise errors.InvalidInput(f"--address: the autoscaler has its own settings; expected no {flags[0]}")
     server = "" if flags else address or os.environ.get(ADDRESS_VARIABLE, "")
-    return QuerySource(parse_server(server) if server else None, flags=flags)
+    if server:
+        return QuerySource(parse_server(server))
+    return QuerySource(flags=flags, asks_leader=_are_connection_flags(flags))
+
+
+_CONNECTION_FLAGS = frozenset({
+    "cloud-config", "clusterapi-cloud-config-authoritative", "context", "insecure-skip-tls-verify", "kubeconfig",
+    "kubernetes", "leader-elect-resource-name", "leader-elect-resource-namespace", "lease-resource-name", "namespace",
+    "request-timeout",
+})  # fmt: skip
+"""Flags that say which cluster is meant, and not how to decide."""
+
+
+def _are_connection_flags(flags: Sequence[str]) -> bool:
+    from windlass.autoscaler.options import command_line
+
+    words = command_line.split_arguments(flags)
+    return not words.stray and words.given.keys() <= _CONNECTION_FLAGS
 
 
 def run_query(question: "queries.ExplainQuery", source: QuerySource) -> "queries.Explanation":
@@ -190,10 +213,48 @@ def run_query(question: "queries.ExplainQuery", source: QuerySource) -> "queries
 
     if source.server is not None:
         return _query_server(question, source.server)
+    if source.asks_leader:
+        try:
+            return query_leader(question, source)
+        except errors.WindlassError as error:
+            if not _is_no_leader(error):
+                raise
+            print(f"windlass: {error}; decided here instead, without acting", file=sys.stderr)
     answer = queries.answer_query(question, load_explain_context(source))
     if isinstance(answer, queries.ObjectNotFound):
         raise ObjectNotFound(str(answer))
     return answer
+
+
+def _is_no_leader(error: errors.WindlassError) -> bool:
+    from windlass.cli import leader
+
+    return isinstance(error, leader.NoLeader)
+
+
+def query_leader(question: "queries.ExplainQuery", source: QuerySource) -> "queries.Explanation":
+    """The leader's answer. NoLeader if there is none that can be reached."""
+    import asyncio
+
+    from windlass.cli import leader
+    from windlass.kube import errors as kube_errors
+    from windlass.observability import status_routes
+
+    options = parse_flags(source.flags).options
+
+    async def ask() -> bytes:
+        async with leader.connect(options) as api:
+            found = await leader.find_leader(api, options, read_token(None))
+            return await leader.fetch(api, found, status_routes.explain_path(question))
+
+    try:
+        text = asyncio.run(ask())
+    except kube_errors.NotFound as error:
+        raise ObjectNotFound(error.message) from None
+    try:
+        return _decode_answer(question, text)
+    except ValueError as error:
+        raise leader.NoLeader(f"the leader answers something else: {error}") from None
 
 
 def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext":
@@ -277,9 +338,18 @@ def parse_time(text: str, recording: Path, option: str = "--at") -> float:
 
 
 def _query_server(question: "queries.ExplainQuery", server: StatusServer) -> "queries.Explanation":
+    from windlass.observability import status_routes
+
+    text = fetch(server, status_routes.explain_path(question))
+    try:
+        return _decode_answer(question, text)
+    except ValueError as error:
+        raise errors.InvalidInput(f"{server.address}: no autoscaler answers there: {error}") from None
+
+
+def _decode_answer(question: "queries.ExplainQuery", text: bytes) -> "queries.Explanation":
     from windlass.explain import cluster, groups, nodes, pods, queries
     from windlass.explain.queries import SubjectKind
-    from windlass.observability import status_routes
 
     kinds = {
         SubjectKind.POD: pods.PodExplanation,
@@ -287,18 +357,4 @@ def _query_server(question: "queries.ExplainQuery", server: StatusServer) -> "qu
         SubjectKind.GROUP: groups.GroupExplanation,
         SubjectKind.CLUSTER: cluster.ClusterExplanation,
     }
-    text = fetch(server, status_routes.explain_path(question))
-    try:
-        return queries.decode_explanation(kinds[question.about], text)
-    except ValueError as error:
-        raise errors.InvalidInput(f"{server.address}: no autoscaler answers there: {error}") from None
-
-
-def print_answer(account: "queries.Explanation", output: str) -> None:
-    """Print the answer on standard output."""
-    from windlass.explain import queries
-
-    if output == "json":
-        print(queries.encode_explanation(account, indented=True).decode())
-    else:
-        print(*queries.render_explanation(account, terminal_output.style_for(sys.stdout)), sep="\n")
+    return queries.decode_explanation(kinds[question.about], text)
