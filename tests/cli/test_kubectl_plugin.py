@@ -64,8 +64,8 @@ def test_a_status_in_each_format(recording: Path) -> None:
     assert names[:2] == ["machinedeployment.cluster.x-k8s.io/cheap", "machinedeployment.cluster.x-k8s.io/dear"]
     assert len(names) == 2 + len(plain["waiting"])
     assert all(name.startswith("pod/web-") for name in names[2:])
-    assert "PER NODE AND HOUR" in show("wide")
-    assert "PER NODE AND HOUR" not in show("text")
+    assert "PER NODE" in show("wide")
+    assert "PER NODE" not in show("text")
 
 
 def test_a_subject_in_each_format(recording: Path) -> None:

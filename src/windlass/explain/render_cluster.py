@@ -169,7 +169,7 @@ def render_group(group: GroupExplanation, tones: TextStyle = PLAIN_STYLE) -> Ite
 
 
 def _group_headline(group: GroupExplanation) -> str:
-    price = f" · {group.price_per_hour:g} per node and hour" if group.price_per_hour is not None else ""
+    price = f" · {_format_price(group)} per node" if group.price_per_hour is not None else ""
     whole = " · all or nothing" if group.goes_whole else ""
     return f"{formatting.format_count(group.target_size, 'node')}, {group.min_size} to {group.max_size}{price}{whole}"
 
@@ -343,14 +343,14 @@ def _render_groups(cluster: ClusterExplanation, tones: TextStyle, *, is_wide: bo
         )
         for one in cluster.groups
     ]
-    prices = ["PER NODE AND HOUR"] if is_wide else []
+    prices = ["PER NODE"] if is_wide else []
     yield from formatting.format_table(
         ("GROUP", "BOUNDS", "SIZE", "READY", "COMING", "UNNEEDED", "LEAVING", *prices, "STATE"), rows, tones
     )
 
 
 def _format_price(group: GroupExplanation) -> str:
-    return "" if group.price_per_hour is None else f"{group.price_per_hour:g}"
+    return "" if group.price_per_hour is None else formatting.format_money_per_hour(group.price_per_hour)
 
 
 def _describe_group_row(group: GroupExplanation, now_s: float) -> str:

@@ -1,12 +1,17 @@
 """Summary table of runs: pending time, cost, utilization and churn as text, in reading order."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass import formatting
+from windlass.observability.decision_log import EntryKind
 from windlass.simulator.autoscaler_run import ScenarioRun
 
 _HOUR_S = 3600.0
+
+_NOUNS: Mapping[EntryKind, str] = {"up": "scale-up", "down": "scale-down", "trouble": "problem", "wait": "pause"}
+"""What entries of the decision log are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +50,30 @@ def _summary_rows(run: ScenarioRun) -> list[tuple[str, str, str]]:
         (
             "node-hours",
             f"{t['node_hours']:,.1f}",
-            _compare_with_bound(t["node_hours"], t["node_hours_lower_bound"], "{:,.1f}"),
+            _compare_with_bound(t["node_hours"], t["node_hours_lower_bound"], "{:,.1f}".format),
         ),
         (
             "cost",
             formatting.format_money(t["cost"]),
-            _compare_with_bound(t["cost"], t["cost_lower_bound"], "${:,.2f}"),
+            _compare_with_bound(t["cost"], t["cost_lower_bound"], formatting.format_money),
         ),
         ("utilization, cpu", formatting.format_percent(t["utilization_cpu"]), ""),
         ("utilization, memory", formatting.format_percent(t["utilization_memory"]), ""),
         ("nodes", f"{t['least_nodes']:,.0f}–{t['most_nodes']:,.0f}", ""),
         ("evictions", f"{t['evictions']:,.0f}", "; ".join(filter(None, (moved, preempted)))),
         ("churn", formatting.format_count(t["nodes_added"] + t["nodes_removed"], "node", thousands=","), _churn(t)),
-        ("decisions", f"{t['scale_ups'] + t['scale_downs']:,.0f}", _decisions(t)),
+        ("decisions", f"{len(run.decisions):,}", _decisions(run)),
+        ("resizes", f"{t['scale_ups'] + t['scale_downs']:,.0f}", _resizes(t)),
     ]
     if run.fixed_nodes:
         rows.insert(4, ("  fixed cluster", *_compare_with_fixed(run)))
     return rows
 
 
-def _compare_with_bound(found: float, bound: float, spelled: str) -> str:
+def _compare_with_bound(found: float, bound: float, spell: Callable[[float], str]) -> str:
     """The ratio to the lower bound."""
     ratio = f"{found / bound:.2f}× " if bound else ""
-    return f"{ratio}the lower bound of {spelled.format(bound)}"
+    return f"{ratio}the lower bound of {spell(bound)}"
 
 
 def _compare_with_fixed(run: ScenarioRun) -> tuple[str, str]:
@@ -80,5 +86,12 @@ def _churn(totals: dict[str, float]) -> str:
     return f"{totals['nodes_added']:,.0f} came, {totals['nodes_removed']:,.0f} went"
 
 
-def _decisions(totals: dict[str, float]) -> str:
+def _decisions(run: ScenarioRun) -> str:
+    kinds = Counter(entry.kind for entry in run.decisions)
+    return ", ".join(
+        formatting.format_count(kinds[kind], noun, thousands=",") for kind, noun in _NOUNS.items() if kinds[kind]
+    )
+
+
+def _resizes(totals: dict[str, float]) -> str:
     return f"{totals['scale_ups']:,.0f} sizes raised, {totals['scale_downs']:,.0f} lowered"
