@@ -5,6 +5,7 @@ Texts of explanations, reports, the CLI and the terminal UI. Formats of the API 
 """
 
 import itertools
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -168,8 +169,25 @@ def format_share(fraction: float) -> str:
     return f"{fraction:.1%}"
 
 
+CURRENCY_VARIABLE = "WINDLASS_CURRENCY"
+"""Environment variable with the currency of prices, such as `$` or `EUR`. Prices have none by default."""
+
+
 def format_money(value: float) -> str:
-    return f"${value:,.0f}" if value >= 1000 else f"${value:,.2f}"
+    """A cost or a price: `1,235`, `12.30`, `0.0052`, with the currency if one is set."""
+    if abs(value) >= 1000:
+        return with_currency(f"{value:,.0f}")
+    return with_currency(f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:,.2f}")
+
+
+def format_money_per_hour(value: float) -> str:
+    return f"{format_money(value)}/h"
+
+
+def with_currency(amount: str) -> str:
+    """A symbol goes before the amount, a code after it."""
+    currency = os.environ.get(CURRENCY_VARIABLE, "").strip()
+    return f"{amount} {currency}" if currency.isalpha() else f"{currency}{amount}"
 
 
 def format_list(names: Sequence[str], limit: int = 5) -> str:

@@ -8,6 +8,8 @@ prefix below a top-level domain that is reserved for private use. tests/install/
 
 import importlib.metadata
 
+PROGRAM = "windlass"
+"""The command."""
 DISTRIBUTION = "windlass-autoscaler"
 """What package indexes call it. The import package and the program are `windlass`."""
 PRICE_ANNOTATION = "windlass.internal/price-per-hour"

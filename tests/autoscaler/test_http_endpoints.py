@@ -2,8 +2,9 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import ClassVar, TypeVar
 
 import aiohttp
 import prometheus_client
@@ -12,8 +13,16 @@ import trustme
 
 from windlass import clock, errors
 from windlass.autoscaler import http_endpoints
+from windlass.autoscaler.record_replay import replay
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model.settings import Settings
+from windlass.engine.observation import Observation
+from windlass.engine.snapshot import cluster_snapshot
+from windlass.explain import explain_context
 from windlass.observability import debugging_snapshot, options
 from windlass.runtime import http_server, loop
+
+T = TypeVar("T")
 
 
 class Turns:
@@ -304,3 +313,54 @@ async def test_paths_for_this_machine_can_be_turned_off() -> None:
             "/debug/pprof/cmdline is turned off: --enable-debugging-handlers=false\n",
         )
         assert [(await get(at + path))[0] for path in ("/metrics", "/health-check", "/healthz")] == [200, 200, 200]
+
+
+class Asked:
+    """A source of explanations whose loop has decided, or not."""
+
+    past_choices: ClassVar[dict[str, explain_context.PastChoice]] = {}
+    set_aside: ClassVar[tuple[errors.InvalidObject, ...]] = ()
+
+    def __init__(self, *, has_decided: bool = True) -> None:
+        self.has_decided = has_decided
+
+    async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
+        if not self.has_decided:
+            raise errors.WindlassError("no loop has ended yet")
+        return question(Observation(cluster_snapshot.Snapshot()), LoopMemory(), Settings(), 7.0)
+
+
+async def fetch_recording(asked: Asked, recording: Path | None, query: str = "") -> tuple[int, bytes]:
+    app = http_endpoints.make_app(
+        http_server.Health(),
+        prometheus_client.CollectorRegistry(),
+        Turns().activity,
+        answering=asked,
+        recording=recording,
+    )
+    async with (
+        http_server.serve("127.0.0.1:0", app) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/recording{query}") as answer,
+    ):
+        return answer.status, await answer.read()
+
+
+async def test_a_recording_is_served_with_what_was_rotated_out_of_it(tmp_path: Path) -> None:
+    recording = tmp_path / "live.rec"
+    recording.write_bytes(b"now")
+    assert await fetch_recording(Asked(), recording) == (200, b"now")
+    assert (await fetch_recording(Asked(), recording, "?part=older"))[0] == 404
+    (tmp_path / "live.rec.1").write_bytes(b"before")
+    assert await fetch_recording(Asked(), recording, "?part=older") == (200, b"before")
+
+
+async def test_without_a_recording_the_moment_is_served_as_one(tmp_path: Path) -> None:
+    status, body = await fetch_recording(Asked(), None)
+    assert status == 200
+    (tmp_path / "moment.rec").write_bytes(body)
+    recorded = replay.Recording(tmp_path / "moment.rec")
+    assert [(step.now_s, step.of) for step in recorded] == [(7.0, "decide")]
+    assert not recorded.is_cut
+    assert (await fetch_recording(Asked(has_decided=False), None))[0] == 503
+    assert (await fetch_recording(Asked(), None, "?part=older"))[0] == 404

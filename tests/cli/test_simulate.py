@@ -150,3 +150,22 @@ def test_a_recorded_workload_is_held_against_its_own_cluster(tmp_path: Path) -> 
     assert outcome.code == 0, outcome.err
     assert re.search(r"fixed cluster +24.0  3 nodes all the time; \d\d\.\d% of that is saved", outcome.out)
     assert "m8-16-2xt4" in (tmp_path / "page.html").read_text()
+
+
+def test_a_comparison_has_differences_and_says_where_there_are_none(story: Path) -> None:
+    compared = ("--compare", "--scale-down-enabled=false", "--compare", "--max-nodes-total=1000")
+    outcome = windlass("simulate", story, *compared, "--report", "")
+    (head,) = (line for line in outcome.out.splitlines() if line.split() == ["A", "B", "B-A", "C", "C-A"])
+    rows = {line.rpartition("  ")[0].split("  ")[0]: line for line in outcome.out.splitlines()}
+    assert rows["node-hours"].rstrip().endswith("=")
+    assert re.search(r"\+\d+\.\d%", rows["node-hours"])
+    assert len(rows["node-hours"]) <= len(head)
+    assert "C: no difference: every figure and every decision is as in A" in outcome.out
+    assert "B: no difference" not in outcome.out
+    assert outcome.out.count("expectations are met") == 3
+
+
+def test_decisions_are_counted_as_they_are_listed(story: Path) -> None:
+    told = json.loads(windlass("simulate", story, "-o", "json", "--report", "").out)[0]["decisions"]
+    (row,) = (line for line in windlass("simulate", story, "--report", "").out.splitlines() if "decisions" in line)
+    assert int(row.split()[1]) == len(told)

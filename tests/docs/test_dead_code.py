@@ -26,6 +26,7 @@ BY_QUEUE = "the order in which the reference scheduler takes pods from its queue
 BY_FILTERS = "all filters of the reference scheduler, with which those of the engine are compared"
 OF_THE_API = "part of what the module offers: one of a kind, like those beside it"
 UNUSED: Mapping[str, str] = {
+    "windlass.cli.completion.kubectl_complete": "a program that kubectl runs, by its name in pyproject.toml",
     "windlass.cli.terminal_output._ClosedOutput.writable": BY_LIBRARIES,
     "windlass.kube.yaml_documents._KubernetesLoader.construct_document": BY_LIBRARIES,
     "windlass.kube.yaml_documents._StrictLoader.construct_mapping": BY_LIBRARIES,

@@ -42,3 +42,13 @@ def test_an_exact_amount_is_read_back_as_it_was(amount: int, resource: str) -> N
     read = quantity.parse_quantity(formatting.format_quantity(resource, amount))
 
     assert (read.milli_value() if resource == "cpu" else read.value()) == amount
+
+
+def test_money_has_the_currency_that_is_set_and_none_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    amounts = (0.0, 0.0052, 0.3, 12.345, 1234.5)
+    assert [formatting.format_money(amount) for amount in amounts] == ["0.00", "0.0052", "0.30", "12.35", "1,234"]
+    assert formatting.format_money_per_hour(0.3) == "0.30/h"
+    monkeypatch.setenv(formatting.CURRENCY_VARIABLE, "$")
+    assert formatting.format_money_per_hour(12.3) == "$12.30/h"
+    monkeypatch.setenv(formatting.CURRENCY_VARIABLE, "EUR")
+    assert formatting.format_money(0.05) == "0.05 EUR"

@@ -124,7 +124,7 @@ def test_cheaper_at_the_price_of_waiting_is_told_as_that() -> None:
         ("pods wait less, and it costs more", 3),
     ]
     assert list(sweep_report.describe_differences(rows[2], rows[0])) == [
-        "cost: $100.00 → $50.00, −$50.00 ± $0.00 (−50.0%)",
+        "cost: 100.00 → 50.00, −50.00 ± 0.00 (−50.0%)",
         "pending p95: 1m → 10m, +9m ± 0s (+900.0%)",
     ]
 

@@ -354,6 +354,8 @@ class AutoscalerProcess:
             profiling=self._options.reporting.profiling,
             answering=self.autoscaler,
             published=self.published,
+            token_file=self._options.dashboard.dashboard_token_file,
+            recording=Path(self._options.recording.record) if self._options.recording.record else None,
             write=metric_definitions.render_metrics,
             debugging=self._options.reporting.enable_debugging_handlers,
         )
@@ -404,11 +406,36 @@ async def observe_cluster(settings: Settings, options: ProcessOptions, time: clo
     config = auto_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
     async with connect(time, options.clients) as servers:
         for server in {id(server): server for server in (servers.workload, servers.management)}.values():
-            await _check_reachable(server, time, options.clients.request_timeout_s)
+            await check_reachable(server, time, options.clients.request_timeout_s)
         return await query_expander(await observe_connected(servers, settings, options, config, time), options, time)
 
 
-async def _check_reachable(server: transport.Transport, time: clock.Clock, timeout_s: float) -> None:
+async def follow_cluster(
+    settings: Settings,
+    options: ProcessOptions,
+    time: clock.Clock,
+    published: StatusPublisher | None = None,
+    attach: Callable[[AutoscalerProcess], None] = lambda process: None,
+) -> None:
+    """Observe the cluster of the current kubeconfig and decide, without acting on it, until cancelled.
+
+    `attach` receives the process before it starts. WindlassError if the cluster cannot be read.
+    """
+    config = auto_discovery.read_config(options.node_groups.node_group_auto_discovery, os.environ)
+    options = replace(
+        options,
+        mode=replace(options.mode, dry_run=True, shadow=False),
+        leader_election=replace(options.leader_election, leader_elect=False),
+    )
+    async with connect(time, options.clients) as servers:
+        for server in {id(server): server for server in (servers.workload, servers.management)}.values():
+            await check_reachable(server, time, options.clients.request_timeout_s)
+        process = AutoscalerProcess(servers, settings, options, config, time, published=published)
+        attach(process)
+        await process.run_without_serving()
+
+
+async def check_reachable(server: transport.Transport, time: clock.Clock, timeout_s: float) -> None:
     """WindlassError unless the API server answers in time and knows who asks."""
     api = client.Client(server, time).without_retries(timeout_s)
     try:

@@ -5,17 +5,22 @@
 /snapshotz       debugging snapshot, with --debugging-snapshot-enabled
 /explain/…       verdicts for a pod, node or group; /statusz for the cluster
 /published       status as JSON, and as server-sent events at /published/stream
+/recording       the recording, for `windlass capture`; without --record, of one moment. ?part=older: what was rotated
 /debug/pprof/    profiles, with --profiling
 
-Health and metrics are public. The rest is served to loopback callers only (`kubectl port-forward`), and not at all with
+Health and metrics are public. The rest is served to loopback callers (`kubectl port-forward`) and to those who have the
+token of --dashboard-token-file, such as through the API server's proxy, and not at all with
 --enable-debugging-handlers=false.
 """
 
 import asyncio
 import collections
 import gc
+import hmac
+import logging
 import resource
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -25,8 +30,10 @@ from types import FrameType
 
 import prometheus_client
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from windlass import errors
+from windlass.autoscaler.record_replay import recorder, recording_file
 from windlass.kube import time_formats
 from windlass.observability import debugging_snapshot, options, status_publisher, status_routes
 from windlass.runtime import http_server
@@ -84,6 +91,15 @@ SNAPSHOT_PATH = "/snapshotz"
 
 PROFILE_PATH = "/debug/pprof/"
 
+RECORDING_PATH = "/recording"
+
+TOKEN_HEADER = "windlass-token"
+"""Header with the token of --dashboard-token-file. Not Authorization, which the API server's proxy removes."""
+
+_SHORTEST_TOKEN = 16
+
+_log = logging.getLogger(__name__)
+
 _PUBLIC_PATHS = {*http_server.LIVE_PATHS, http_server.READY_PATH, http_server.METRICS_PATH, HEALTH_CHECK_PATH}
 
 _DEFAULT_PROFILE_S = 30.0
@@ -102,15 +118,17 @@ def make_app(
     profiling: bool = False,
     answering: status_routes.ExplainSource | None = None,
     published: status_publisher.StatusPublisher | None = None,
+    token_file: str = "",
+    recording: Path | None = None,
     write: http_server.MetricsWriter = prometheus_client.generate_latest,
     debugging: bool = True,
 ) -> web.Application:
     """Return the HTTP application. `snapshots`, `answering`: None disables their endpoints.
 
-    Without `debugging` only health and metrics are served.
+    Without `debugging` only health and metrics are served. `recording`: the file that is written, if any.
     """
     app = http_server.make_health_app(state, registry, write)
-    app.middlewares.append(_allow_local_only if debugging else _reject_debugging)
+    app.middlewares.append(_require_local_or_token(token_file) if debugging else _reject_debugging)
     app.on_response_prepare.append(http_server.add_security_headers)
 
     async def answer_health(_: web.Request) -> web.Response:
@@ -125,20 +143,38 @@ def make_app(
         _add_profiles(app)
     if answering is not None:
         status_routes.add_explain_routes(app, answering)
+        _add_recording(app, answering, recording)
         if published is not None:
             status_routes.add_status_routes(app, published, answering)
     return app
 
 
-@web.middleware
-async def _allow_local_only(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.path in _PUBLIC_PATHS:
-        return await handler(request)
-    if http_server.is_loopback_request(request):
-        http_server.check_host(request)
-        return await handler(request)
-    how = "use `kubectl port-forward`, or --dashboard-address with --dashboard-token-file"
-    return web.Response(status=403, text=f"{request.path} is served on this machine alone: {how}\n")
+def _require_local_or_token(token_file: str) -> Middleware:
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in _PUBLIC_PATHS:
+            return await handler(request)
+        if token_file and _has_token(request, Path(token_file)):
+            return await handler(request)  # no page of another site can send this header: any Host will do
+        if http_server.is_loopback_request(request):
+            http_server.check_host(request)
+            return await handler(request)
+        how = "use `kubectl port-forward`, or the token of --dashboard-token-file"
+        return web.Response(status=403, text=f"{request.path} is served on this machine alone: {how}\n")
+
+    return guard
+
+
+def _has_token(request: web.Request, file: Path) -> bool:
+    """Does the request prove knowledge of the token? Compared in constant time."""
+    offered = request.headers.get(TOKEN_HEADER, "")
+    try:
+        token = file.read_text(encoding="utf-8").strip() if offered else ""
+    except (OSError, UnicodeDecodeError) as error:
+        _log.error("cannot read token file: error=%s", error)
+        return False
+    is_long = len(token) >= _SHORTEST_TOKEN
+    return is_long and hmac.compare_digest(offered.encode(errors="surrogatepass"), token.encode())
 
 
 @web.middleware
@@ -213,6 +249,26 @@ def _add_profiles(app: web.Application) -> None:
     app.router.add_get(PROFILE_PATH, answer_index)
     for name, page in pages.items():
         app.router.add_get(PROFILE_PATH + name, page)
+
+
+def _add_recording(app: web.Application, asked: status_routes.ExplainSource, recording: Path | None) -> None:
+    async def answer_recording(request: web.Request) -> web.StreamResponse:
+        wants_older = request.query.get("part") == "older"
+        if recording is not None:
+            path = recording_file.rotated_path(recording) if wants_older else recording
+            if path.exists():
+                return web.FileResponse(path, headers={"Content-Type": "application/octet-stream"})
+        if wants_older:
+            return web.Response(status=404, text="no older part of the recording exists\n")
+        with tempfile.TemporaryDirectory(prefix="windlass-recording-") as folder:
+            moment = Path(folder) / "moment.rec"
+            try:
+                await asked.query(lambda *inputs: recorder.record_moment(moment, *inputs))
+            except errors.WindlassError as error:
+                return web.Response(status=503, text=f"{error}\n")
+            return web.Response(body=moment.read_bytes(), content_type="application/octet-stream")
+
+    app.router.add_get(RECORDING_PATH, answer_recording)
 
 
 def _read_seconds(text: str) -> float:

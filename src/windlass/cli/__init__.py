@@ -7,6 +7,7 @@ needs when it runs, so that `windlass --help` starts fast.
 import importlib.metadata
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 import cyclopts
@@ -16,6 +17,7 @@ from windlass import errors, product
 from windlass.cli import error_messages, terminal_output
 from windlass.cli.apiserver import apiserver
 from windlass.cli.autoscaler import autoscaler, exit_process
+from windlass.cli.capture import capture_
 from windlass.cli.completion import completion
 from windlass.cli.explain import explain, plan, status
 from windlass.cli.fit import fit
@@ -24,6 +26,16 @@ from windlass.cli.replay import replay_
 from windlass.cli.simulate import simulate
 from windlass.cli.sweep import sweep
 from windlass.cli.top import top
+
+
+def find_program(path: str) -> str:
+    """How the command was called, as a user writes it: `kubectl windlass` for the plugin of kubectl."""
+    name = Path(path).name.removesuffix(".exe").replace("_", "-")
+    return f"kubectl {product.PROGRAM}" if name == f"kubectl-{product.PROGRAM}" else product.PROGRAM
+
+
+PROGRAM = find_program(sys.argv[0])
+"""What usage and help call the program."""
 
 HELP = "help"
 """`windlass help COMMAND` is `windlass COMMAND --help`."""
@@ -58,7 +70,7 @@ def version_line() -> str:
 
 
 app = cyclopts.App(
-    name="windlass",
+    name=PROGRAM,
     help="A node autoscaler for Kubernetes that can say why.",
     version=version_line,
 )
@@ -69,34 +81,37 @@ app.command(apiserver)
 app.command(autoscaler, name=AUTOSCALER, help_flags=(), version_flags=())
 
 
-app.command(completion, usage="Usage: windlass completion bash|zsh|fish")
+app.command(capture_, name="capture", usage=f"Usage: {PROGRAM} capture [OPTIONS] [FLAGS]")
 
 
-app.command(explain, usage="Usage: windlass explain [OPTIONS] pod|node|group NAME [FLAGS]")
+app.command(completion, usage=f"Usage: {PROGRAM} completion bash|zsh|fish")
 
 
-app.command(fit, usage="Usage: windlass fit [OPTIONS] FILE...")
+app.command(explain, usage=f"Usage: {PROGRAM} explain [OPTIONS] pod|node|group NAME [FLAGS]")
+
+
+app.command(fit, usage=f"Usage: {PROGRAM} fit [OPTIONS] FILE...")
 
 
 app.command(operator)
 
 
-app.command(plan, usage="Usage: windlass plan [OPTIONS] [FLAGS]")
+app.command(plan, usage=f"Usage: {PROGRAM} plan [OPTIONS] [FLAGS]")
 
 
-app.command(replay_, name="replay", usage="Usage: windlass replay [OPTIONS] FILE")
+app.command(replay_, name="replay", usage=f"Usage: {PROGRAM} replay [OPTIONS] FILE")
 
 
-app.command(simulate, usage="Usage: windlass simulate [OPTIONS] SCENARIO...")
+app.command(simulate, usage=f"Usage: {PROGRAM} simulate [OPTIONS] [SCENARIO...]")
 
 
-app.command(status, usage="Usage: windlass status [OPTIONS] [FLAGS]")
+app.command(status, usage=f"Usage: {PROGRAM} status [OPTIONS] [FLAGS]")
 
 
-app.command(sweep, usage="Usage: windlass sweep [OPTIONS] SCENARIO --try FLAG=VALUES...")
+app.command(sweep, usage=f"Usage: {PROGRAM} sweep [OPTIONS] SCENARIO --try FLAG=VALUES...")
 
 
-app.command(top, usage="Usage: windlass top [OPTIONS]")
+app.command(top, usage=f"Usage: {PROGRAM} top [OPTIONS] [FLAGS]")
 
 
 def version(*, output: Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])] = "text") -> int:

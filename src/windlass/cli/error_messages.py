@@ -63,7 +63,7 @@ def _describe_usage(error: cyclopts.CycloptsError) -> str:
     """Say in one line what is wrong with a command line, and where its help is."""
     from windlass import cli
 
-    command = " ".join(("windlass", *(error.command_chain or ())))
+    command = " ".join((cli.PROGRAM, *(error.command_chain or ())))
     see = f"see {command} --help"
     match error:
         case cyclopts.UnknownCommandError(unused_tokens=[str() as word, *_]):

@@ -3,17 +3,18 @@ cluster, and what the next loop would do.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from windlass.cli import query_source, terminal_output
+from windlass import errors
+from windlass.cli import answer_output, query_source, terminal_output
 
 if TYPE_CHECKING:
     from windlass.explain import explain_context, queries
-
-Output = Annotated[Literal["text", "json"], Parameter(name=["--output", "-o"])]
+    from windlass.explain.cluster import ClusterExplanation
 
 Flags = Annotated[str, Parameter(name="FLAGS", allow_leading_hyphen=True)]
 
@@ -27,7 +28,8 @@ def explain(
     /,
     *flags: Flags,
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "default",
-    output: Output = "text",
+    output: answer_output.Output = "text",
+    watch: answer_output.Watch = False,
     address: str | None = None,
     recording: Path | None = None,
     at: str | None = None,
@@ -35,7 +37,8 @@ def explain(
     """Explain why a pod is pending and what would help, why a node is not removed, or the state of a node group.
 
     Queries a running autoscaler (--address, or WINDLASS_ADDRESS) or a recording (--recording, --at). Without either,
-    reads the cluster of the current kubeconfig and runs one decision without acting on it.
+    asks the leader in the cluster of the current kubeconfig, through the API server; if none can be asked, or with
+    flags that change decisions, reads that cluster and runs one decision without acting on it.
 
     Exit code: 0 for an explanation, 1 if there is no such object, 2 if no source could be queried.
 
@@ -50,7 +53,9 @@ def explain(
     namespace
         The pod's namespace.
     output
-        `text` for people, `json` for programs.
+        `text` for people, `json` or `yaml` for programs, `name` for the object alone. `wide` is `text`.
+    watch
+        Explain again whenever something changed, until Ctrl-C.
     address
         Address of a running autoscaler: HOST:PORT, as in its --address flag.
     recording
@@ -64,23 +69,27 @@ def explain(
     if kind == "pod" and "/" in name:
         namespace, _, name = name.partition("/")
     question = ExplainQuery(SubjectKind(kind), name, namespace if kind == "pod" else "")
-    return print_explanation(question, query_source.find_source(address, recording, at, flags), output)
-
-
-def print_explanation(question: "queries.ExplainQuery", source: query_source.QuerySource, output: str) -> int:
-    """Run a query and print the answer."""
+    source = query_source.find_source(address, recording, at, flags)
+    _check_watch(source, is_watched=watch)
     try:
-        account = query_source.run_query(question, source)
+        answer_output.show(lambda: query_source.run_query(question, source), output, is_watched=watch)
     except query_source.ObjectNotFound as error:
         print(f"windlass: {error}", file=sys.stderr)
         return NOT_FOUND
-    query_source.print_answer(account, output)
     return 0
+
+
+def _check_watch(source: query_source.QuerySource, *, is_watched: bool) -> None:
+    if is_watched and source.recording is not None:
+        raise errors.InvalidInput("--watch: found with --recording, which does not change; expected one of them")
 
 
 def status(
     *flags: Flags,
-    output: Output = "text",
+    namespace: Annotated[str | None, Parameter(name="-n")] = None,
+    all_namespaces: Annotated[bool, Parameter(name=["--all-namespaces", "-A"], negative=())] = False,
+    output: answer_output.Output = "text",
+    watch: answer_output.Watch = False,
     address: str | None = None,
     recording: Path | None = None,
     at: str | None = None,
@@ -88,14 +97,22 @@ def status(
     """Show node groups, pending pods, nodes being removed, and what the next loop would do.
 
     Queries a running autoscaler (--address, or WINDLASS_ADDRESS) or a recording (--recording, --at). Without either,
-    reads the cluster of the current kubeconfig and runs one decision without acting on it.
+    asks the leader in the cluster of the current kubeconfig, through the API server; if none can be asked, or with
+    flags that change decisions, reads that cluster and runs one decision without acting on it.
 
     Parameters
     ----------
     flags
         Flags of `windlass autoscaler`, where the cluster itself is read: --kubeconfig, --expander …
+    namespace
+        Show pending pods of this namespace alone. (--namespace is the autoscaler's flag: where its own objects are.)
+    all_namespaces
+        Show pending pods of all namespaces, which is the default.
     output
-        `text` for people, `json` for programs.
+        `text` for people, `wide` with prices and without limits, `json` or `yaml` for programs, `name` for the names of
+        node groups and pending pods.
+    watch
+        Show the status again whenever it changed, until Ctrl-C.
     address
         Address of a running autoscaler: HOST:PORT, as in its --address flag.
     recording
@@ -106,12 +123,32 @@ def status(
     # Imported late, so that `windlass status --help` does not load NumPy.
     from windlass.explain.queries import ExplainQuery, SubjectKind
 
-    return print_explanation(
-        ExplainQuery(SubjectKind.CLUSTER), query_source.find_source(address, recording, at, flags), output
-    )
+    source = query_source.find_source(address, recording, at, flags)
+    _check_watch(source, is_watched=watch)
+
+    def ask() -> "queries.Explanation":
+        account = query_source.run_query(ExplainQuery(SubjectKind.CLUSTER), source)
+        return _of_namespace(account, None if all_namespaces else namespace)
+
+    answer_output.show(ask, output, is_watched=watch)
+    return 0
 
 
-def plan(*flags: Flags, output: Output = "text") -> int:
+def _of_namespace(account: "queries.Explanation", namespace: str | None) -> "queries.Explanation":
+    from windlass.explain import cluster
+
+    if namespace is None or not isinstance(account, cluster.ClusterExplanation):
+        return account
+    return answer_output.of_namespace(account, namespace)
+
+
+def plan(
+    *flags: Flags,
+    namespace: Annotated[str | None, Parameter(name="-n")] = None,
+    all_namespaces: Annotated[bool, Parameter(name=["--all-namespaces", "-A"], negative=())] = False,
+    output: answer_output.Output = "text",
+    watch: answer_output.Watch = False,
+) -> int:
     """Read the cluster of the current kubeconfig, decide once, and print what the next loop would do and why.
 
     Takes the flags of `windlass autoscaler` (--kubeconfig among them) and decides with them. Changes nothing: no size,
@@ -122,24 +159,53 @@ def plan(*flags: Flags, output: Output = "text") -> int:
     ----------
     flags
         Flags of `windlass autoscaler`.
+    namespace
+        Show pending pods of this namespace alone. (--namespace is the autoscaler's flag: where its own objects are.)
+    all_namespaces
+        Show pending pods of all namespaces, which is the default.
     output
-        `text` for people, `json` for programs.
+        `text` for people, `wide` without limits, `json` or `yaml` for programs, `name` for the names of the node groups
+        and nodes that the loop would change.
+    watch
+        Read and decide again, and print the plan whenever it changed, until Ctrl-C.
     """
-    at = query_source.load_explain_context(query_source.QuerySource(flags=flags))
-    _print_plan(at, output)
+    source = query_source.QuerySource(flags=flags)
+    answer_output.repeat(
+        lambda: _plan(source, None if all_namespaces else namespace),
+        lambda planned: _print_plan(*planned, output),
+        lambda planned: replace(planned[0], at_s=0.0),
+        output,
+        is_watched=watch,
+    )
     return 0
 
 
-def _print_plan(at: "explain_context.ExplainContext", output: str) -> None:
-    from windlass.explain import cluster, explain_context, queries, render_cluster
+def _plan(
+    source: query_source.QuerySource, namespace: str | None
+) -> "tuple[ClusterExplanation, explain_context.ExplainContext]":
+    from windlass.explain import cluster
 
+    at = query_source.load_explain_context(source)
     account = cluster.explain_cluster(at)
-    if output == "json":
-        print(queries.encode_explanation(account, indented=True).decode())
+    return account if namespace is None else answer_output.of_namespace(account, namespace), at
+
+
+def _print_plan(
+    account: "ClusterExplanation", at: "explain_context.ExplainContext", output: answer_output.Format
+) -> None:
+    from windlass.explain import explain_context, render_cluster
+
+    if output == "name":
+        print(*answer_output.step_names(account.steps), sep="\n", flush=True)
+        return
+    if output in ("json", "yaml"):
+        answer_output.print_answer(account, output)
         return
     choice_explanations = [
         choice_explanation
         for proposal in at.decision.story.scale_ups
         if (choice_explanation := explain_context.explain_choice(proposal)) is not None
     ]
-    print(*render_cluster.render_plan(account, choice_explanations, terminal_output.style_for(sys.stdout)), sep="\n")
+    style = terminal_output.style_for(sys.stdout)
+    lines = render_cluster.render_plan(account, choice_explanations, style, is_wide=output == "wide")
+    print(*lines, sep="\n", flush=True)

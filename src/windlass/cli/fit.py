@@ -1,5 +1,6 @@
 """`windlass fit`: where would each pending pod fit?"""
 
+import dataclasses
 import shutil
 import sys
 from pathlib import Path
@@ -23,7 +24,9 @@ def fit(
     first: _FileArgument,
     /,
     *more: _FileArgument,
-    output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
+    output: Annotated[Literal["table", "wide", "json", "yaml", "name"], Parameter(name=["--output", "-o"])] = "table",
+    namespace: Annotated[str | None, Parameter(name=["--namespace", "-n"])] = None,
+    all_namespaces: Annotated[bool, Parameter(name=["--all-namespaces", "-A"], negative=())] = False,
     explain: str | None = None,
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False,
     check: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
@@ -52,7 +55,12 @@ def fit(
     more
         More files; all of them together describe one cluster.
     output
-        `table` for people, `json` for programs.
+        `table` for people, `wide` with the verdict of each node, `json` or `yaml` for programs, `name` for the names of
+        pods that fit nowhere.
+    namespace
+        Print pending pods of this namespace alone; those of others count all the same.
+    all_namespaces
+        Print pending pods of all namespaces, which is the default.
     explain
         Check only this pod (`namespace/name`, or `name`), node by node.
     verbose
@@ -84,9 +92,13 @@ def fit(
         raise errors.InvalidInput(
             f"{', '.join((first, *more))}: found no Node and no Pod, expected {manifest_input.EXPECTED_OBJECTS}"
         )
+    verbose = verbose or output == "wide"
     found = fit_analysis.make_report(
         cluster_objects, fit_analysis.find_scheduling_gates(objects), profile, explain, verbose=verbose
     )
+    if namespace is not None and not all_namespaces:
+        pending = tuple(one for one in found.pending if one.pod.startswith(f"{namespace}/"))
+        found = dataclasses.replace(found, pending=pending)
     _print_report(found, output, each=verbose or explain is not None)
     is_sure = all(finding.fits for finding in found.pending) and not found.set_aside
     return 1 if check and not is_sure else 0
@@ -94,11 +106,14 @@ def fit(
 
 def _print_report(found: "fit_report.FitReport", output: str, *, each: bool) -> None:
     """Print the report on standard output and unreadable objects on standard error."""
-    from windlass.cli import fit_report, terminal_output
+    from windlass.cli import answer_output, fit_report, terminal_output
 
     width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
-    if output == "json":
-        print(_encode_report(found))
+    if output in ("json", "yaml"):
+        print(answer_output.format_json(_encode_report(found), output))
+    elif output == "name":
+        pods = [pod for finding in found.pending if not finding.fits for pod in finding.pods]
+        print(*(f"pod/{pod.rpartition('/')[2]}" for pod in pods), sep="\n")
     elif each:
         for finding in found.pending:
             print(*fit_report.finding_lines(finding, terminal_output.style_for(sys.stdout), width), "", sep="\n")
@@ -110,7 +125,7 @@ def _print_report(found: "fit_report.FitReport", output: str, *, each: bool) -> 
         print("", *told, sep="\n", file=sys.stderr)
 
 
-def _encode_report(found: "fit_report.FitReport") -> str:
+def _encode_report(found: "fit_report.FitReport") -> bytes:
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(found, enc_hook=str), indent=2).decode()
+    return msgspec.json.encode(found, enc_hook=str)

@@ -9,7 +9,12 @@ from windlass import errors
 
 REPORT = Path("report.html")
 """The report's file where none is named; with a number if it exists."""
-_BEGINNINGS = {"--report": b"<!doctype html", "--record": b"windlass recording "}
+RECORDING_BEGINNING = b"windlass recording "
+_BEGINNINGS = {
+    "--report": (b"<!doctype html",),
+    "--record": (RECORDING_BEGINNING,),
+    "--out": (b"name: ", b"# Not captured: "),
+}
 """What a file begins with that windlass wrote for this option."""
 
 
@@ -50,7 +55,7 @@ def _try_to_create(option: str, path: Path) -> None:
         ) from None
 
 
-def _is_ours(path: Path, beginning: bytes) -> bool:
+def _is_ours(path: Path, beginnings: tuple[bytes, ...]) -> bool:
     with path.open("rb") as file:
-        found = file.read(len(beginning))
-    return not found or found == beginning
+        found = file.read(max(map(len, beginnings)))
+    return not found or found.startswith(beginnings)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass import errors
-from windlass.cli import terminal_output
 
 if TYPE_CHECKING:
+    from windlass.autoscaler import app
+    from windlass.autoscaler.options import command_line
     from windlass.explain import explain_context, queries
 
 TOKEN_VARIABLE = "WINDLASS_TOKEN"
@@ -102,15 +103,15 @@ def parse_server(
     return StatusServer(host, scheme, shown, certificate_authority)
 
 
-def fetch_json(server: StatusServer, path: str) -> bytes:
-    """The JSON at a path. ObjectNotFound, ServerNotReady, or InvalidInput if no server answers."""
+def fetch(server: StatusServer, path: str, query: str = "") -> bytes:
+    """What a path answers. ObjectNotFound, ServerNotReady, or InvalidInput if no server answers."""
     import urllib.error
     import urllib.parse
     import urllib.request
 
     tls = server.tls
     try:
-        request = urllib.request.Request(f"{server.url}{urllib.parse.quote(path)}", headers=server.headers)
+        request = urllib.request.Request(f"{server.url}{urllib.parse.quote(path)}{query}", headers=server.headers)
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls) as answer:
             body: bytes = answer.read()
             return body
@@ -145,6 +146,11 @@ def _read_token(token: str | None, file: Path | None) -> str:
         raise errors.InvalidInput(f"--token-file {file}: cannot be read: {error}") from None
 
 
+def read_token(file: Path | None) -> str:
+    """The token of a file, or of the environment; empty without either."""
+    return _read_token(None, file) or _check_token(TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, ""))
+
+
 def _check_token(where: str, token: str) -> str:
     """Refuse characters that would end the HTTP header of the token."""
     if not (token.isascii() and token.isprintable() and " " not in token):
@@ -164,6 +170,8 @@ class QuerySource:
     recording: Path | None = None
     at: str = ""
     flags: Sequence[str] = ()
+    asks_leader: bool = False
+    """The leader of that cluster answers, if there is one that can be reached."""
 
 
 def find_source(address: str | None, recording: Path | None, at: str | None, flags: Sequence[str]) -> QuerySource:
@@ -179,7 +187,24 @@ def find_source(address: str | None, recording: Path | None, at: str | None, fla
     if address and flags:
         raise errors.InvalidInput(f"--address: the autoscaler has its own settings; expected no {flags[0]}")
     server = "" if flags else address or os.environ.get(ADDRESS_VARIABLE, "")
-    return QuerySource(parse_server(server) if server else None, flags=flags)
+    if server:
+        return QuerySource(parse_server(server))
+    return QuerySource(flags=flags, asks_leader=_are_connection_flags(flags))
+
+
+_CONNECTION_FLAGS = frozenset({
+    "cloud-config", "clusterapi-cloud-config-authoritative", "context", "insecure-skip-tls-verify", "kubeconfig",
+    "kubernetes", "leader-elect-resource-name", "leader-elect-resource-namespace", "lease-resource-name", "namespace",
+    "request-timeout",
+})  # fmt: skip
+"""Flags that say which cluster is meant, and not how to decide."""
+
+
+def _are_connection_flags(flags: Sequence[str]) -> bool:
+    from windlass.autoscaler.options import command_line
+
+    words = command_line.split_arguments(flags)
+    return not words.stray and words.given.keys() <= _CONNECTION_FLAGS
 
 
 def run_query(question: "queries.ExplainQuery", source: QuerySource) -> "queries.Explanation":
@@ -188,10 +213,48 @@ def run_query(question: "queries.ExplainQuery", source: QuerySource) -> "queries
 
     if source.server is not None:
         return _query_server(question, source.server)
+    if source.asks_leader:
+        try:
+            return query_leader(question, source)
+        except errors.WindlassError as error:
+            if not _is_no_leader(error):
+                raise
+            print(f"windlass: {error}; decided here instead, without acting", file=sys.stderr)
     answer = queries.answer_query(question, load_explain_context(source))
     if isinstance(answer, queries.ObjectNotFound):
         raise ObjectNotFound(str(answer))
     return answer
+
+
+def _is_no_leader(error: errors.WindlassError) -> bool:
+    from windlass.cli import leader
+
+    return isinstance(error, leader.NoLeader)
+
+
+def query_leader(question: "queries.ExplainQuery", source: QuerySource) -> "queries.Explanation":
+    """The leader's answer. NoLeader if there is none that can be reached."""
+    import asyncio
+
+    from windlass.cli import leader
+    from windlass.kube import errors as kube_errors
+    from windlass.observability import status_routes
+
+    options = parse_flags(source.flags).options
+
+    async def ask() -> bytes:
+        async with leader.connect(options) as api:
+            found = await leader.find_leader(api, options, read_token(None))
+            return await leader.fetch(api, found, status_routes.explain_path(question))
+
+    try:
+        text = asyncio.run(ask())
+    except kube_errors.NotFound as error:
+        raise ObjectNotFound(error.message) from None
+    try:
+        return _decode_answer(question, text)
+    except ValueError as error:
+        raise leader.NoLeader(f"the leader answers something else: {error}") from None
 
 
 def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext":
@@ -205,18 +268,47 @@ def load_explain_context(source: QuerySource) -> "explain_context.ExplainContext
         moment = replay.load_inputs_at(source.recording, at_s)
         print(f"windlass: {describe_moment(source.recording, moment.now_s, at_s)}", file=sys.stderr)
         return explain_context.evaluate(*moment)
+    return explain_context.evaluate(*observe_cluster(parse_flags(source.flags)))
+
+
+def parse_flags(flags: Sequence[str]) -> "command_line.AutoscalerCommand":
+    """The autoscaler's flags; warnings are printed."""
+    from windlass.autoscaler.options import command_line
+
+    command = command_line.parse_command_line(command_line.split_arguments(flags))
+    for warning in command.warnings:
+        print(f"windlass: {warning}", file=sys.stderr)
+    return command
+
+
+def observe_cluster(command: "command_line.AutoscalerCommand") -> "app.DecisionInputs":
+    """Observe the cluster of the current kubeconfig once."""
     import asyncio
 
     from windlass import clock
     from windlass.autoscaler import app
-    from windlass.autoscaler.options import command_line
 
-    command = command_line.parse_command_line(command_line.split_arguments(source.flags))
-    for warning in command.warnings:
-        print(f"windlass: {warning}", file=sys.stderr)
-    return explain_context.evaluate(
-        *asyncio.run(app.observe_cluster(command.settings, command.options, clock.RealClock()))
-    )
+    return asyncio.run(app.observe_cluster(command.settings, command.options, clock.RealClock()))
+
+
+def record_cluster(command: "command_line.AutoscalerCommand", path: Path, duration_s: float) -> None:
+    """Observe the cluster of the current kubeconfig for a time, or until Ctrl-C, and record it. Changes nothing."""
+    import asyncio
+    import contextlib
+    from dataclasses import replace
+
+    from windlass import clock
+    from windlass.autoscaler import app
+
+    options = replace(command.options, recording=replace(command.options.recording, record=str(path)))
+
+    async def run() -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(duration_s):
+                await app.follow_cluster(command.settings, options, clock.RealClock())
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(run())
 
 
 def describe_moment(recording: Path, now_s: float, at_s: float) -> str:
@@ -229,7 +321,7 @@ def describe_moment(recording: Path, now_s: float, at_s: float) -> str:
     return f"{recording}: the decision of {time_formats.format_time(now_s)}, {after} after its beginning, {which}"
 
 
-def parse_time(text: str, recording: Path) -> float:
+def parse_time(text: str, recording: Path, option: str = "--at") -> float:
     """A time, or a duration after the recording's beginning."""
     from windlass.autoscaler.record_replay import replay
     from windlass.kube import time_formats
@@ -242,13 +334,22 @@ def parse_time(text: str, recording: Path) -> float:
         return replay.find_start_s(recording) + time_formats.parse_duration(text)
     except ValueError:
         accepted = f"{time_formats.ACCEPTED_TIME}, or {time_formats.ACCEPTED_DURATION} after the recording's beginning"
-        raise errors.InvalidInput(f"--at: found {text!r}, expected {accepted}") from None
+        raise errors.InvalidInput(f"{option}: found {text!r}, expected {accepted}") from None
 
 
 def _query_server(question: "queries.ExplainQuery", server: StatusServer) -> "queries.Explanation":
+    from windlass.observability import status_routes
+
+    text = fetch(server, status_routes.explain_path(question))
+    try:
+        return _decode_answer(question, text)
+    except ValueError as error:
+        raise errors.InvalidInput(f"{server.address}: no autoscaler answers there: {error}") from None
+
+
+def _decode_answer(question: "queries.ExplainQuery", text: bytes) -> "queries.Explanation":
     from windlass.explain import cluster, groups, nodes, pods, queries
     from windlass.explain.queries import SubjectKind
-    from windlass.observability import status_routes
 
     kinds = {
         SubjectKind.POD: pods.PodExplanation,
@@ -256,18 +357,4 @@ def _query_server(question: "queries.ExplainQuery", server: StatusServer) -> "qu
         SubjectKind.GROUP: groups.GroupExplanation,
         SubjectKind.CLUSTER: cluster.ClusterExplanation,
     }
-    text = fetch_json(server, status_routes.explain_path(question))
-    try:
-        return queries.decode_explanation(kinds[question.about], text)
-    except ValueError as error:
-        raise errors.InvalidInput(f"{server.address}: no autoscaler answers there: {error}") from None
-
-
-def print_answer(account: "queries.Explanation", output: str) -> None:
-    """Print the answer on standard output."""
-    from windlass.explain import queries
-
-    if output == "json":
-        print(queries.encode_explanation(account, indented=True).decode())
-    else:
-        print(*queries.render_explanation(account, terminal_output.style_for(sys.stdout)), sep="\n")
+    return queries.decode_explanation(kinds[question.about], text)

@@ -83,7 +83,7 @@ def _replay_steps(file: Path, recording: "replay.Recording", style: terminal_out
     print(
         f"{file}: {_count(counts['decide'], 'decision')} and {_count(counts['advance'], 'drain loop')}, "
         f"from {time_formats.format_time(first_s)} to {time_formats.format_time(last_s)}: "
-        f"{style.good('all decided again as they were')}"
+        f"{style.good('replayed, every result is equal')}"
     )
     return 0
 
@@ -106,7 +106,7 @@ def _describe_first(replayed: "replay.ReplayedStep", style: terminal_output.Text
     step = replayed.step
     found = ", ".join(replayed.differences)
     at = time_formats.format_time(step.now_s)
-    yield f"Step {step.number} ({step.of}, {at}): {style.bad('not as recorded')}: {found}"
+    yield f"Step {step.number} ({step.of}, {at}): {style.bad('differs from the recording')}: {found}"
     recorded, now = step.recorded, replayed.done
     if recorded.error or replayed.error:
         yield f"  recorded: {recorded.error or 'no error'}"
@@ -149,9 +149,10 @@ def _describe_differences(
         different += decision_comparison.is_different
         yield from _describe_difference(decision_comparison, style)
     if not different:
-        yield f"{decisions} decisions, and with these settings none of them would have been different."
+        yield f"no difference: with these settings {_count(decisions, 'decision')} would be as recorded"
     else:
-        yield f"{different} of {decisions} decisions would have been different. + would have been done, - was done"
+        marks = "+ only with these settings, - only as recorded"
+        yield f"{different} of {_count(decisions, 'decision')} would differ; {marks}"
 
 
 def _describe_difference(comparison: "replay.DecisionComparison", style: terminal_output.TextStyle) -> Iterator[str]:

@@ -10,7 +10,7 @@ import yaml
 
 from windlass import formatting
 from windlass.cli.terminal_output import TextStyle
-from windlass.simulator.report import page
+from windlass.simulator.report import summary
 from windlass.simulator.simulation import ScenarioRun
 from windlass.sweep import comparison, sweep_report
 from windlass.sweep.comparison import MEASURES, SettingsRow
@@ -25,7 +25,7 @@ _MAX_VIOLATIONS = 5
 def run_lines(runs: Sequence[ScenarioRun], style: TextStyle) -> Iterator[str]:
     """The table, the expectations and the violations."""
     yield ""
-    summary_rows = page.summarize(runs)
+    summary_rows = summary.summarize(runs)
     yield from (
         _single_run_lines(summary_rows, style) if len(runs) == 1 else _comparison_lines(runs, summary_rows, style)
     )
@@ -33,7 +33,7 @@ def run_lines(runs: Sequence[ScenarioRun], style: TextStyle) -> Iterator[str]:
         yield from _conclusion(run, style, has_title=len(runs) > 1)
 
 
-def _single_run_lines(summary_rows: Sequence[page.SummaryRow], style: TextStyle) -> Iterator[str]:
+def _single_run_lines(summary_rows: Sequence[summary.SummaryRow], style: TextStyle) -> Iterator[str]:
     names, values = (
         formatting.max_width(summary_row.name for summary_row in summary_rows),
         formatting.max_width(one.values[0] for one in summary_rows),
@@ -44,22 +44,78 @@ def _single_run_lines(summary_rows: Sequence[page.SummaryRow], style: TextStyle)
 
 
 def _comparison_lines(
-    runs: Sequence[ScenarioRun], summary_rows: Sequence[page.SummaryRow], style: TextStyle
+    runs: Sequence[ScenarioRun], summary_rows: Sequence[summary.SummaryRow], style: TextStyle
 ) -> Iterator[str]:
+    """A column for each run and, from the second on, for its difference from the first."""
     names = formatting.max_width(summary_row.name for summary_row in summary_rows)
     for number, run in enumerate(runs):
         yield f"{style.strong(formatting.format_letter(number))}  {run.label}"
-    widths = [max(formatting.max_width(one.values[i] for one in summary_rows), 8) for i in range(len(runs))]
+    table = [[one.values[0], *_compared_cells(one, runs)] for one in summary_rows]
+    letters = [formatting.format_letter(i) for i in range(len(runs))]
+    heads = [letters[0], *(head for letter in letters[1:] for head in (letter, f"{letter}-{letters[0]}"))]
+    widths = [max(formatting.max_width(row[i] for row in table), len(head)) for i, head in enumerate(heads)]
     yield ""
-    heads = (style.strong(f"{formatting.format_letter(i):>{width}}") for i, width in enumerate(widths))
-    yield f"{'':{names}}  {'  '.join(heads)}"
-    for one in summary_rows:
-        cells = [f"{value:>{width}}" for value, width in zip(one.values, widths, strict=True)]
-        cells[1:] = [
-            style.note(cell) if value != one.values[0] else style.faint(cell)
-            for cell, value in zip(cells[1:], one.values[1:], strict=True)
-        ]
-        yield f"{one.name:{names}}  {'  '.join(cells)}"
+    titles = (style.strong(f"{head:>{width}}") for head, width in zip(heads, widths, strict=True))
+    yield f"{'':{names}}  {'  '.join(titles)}"
+    for one, row in zip(summary_rows, table, strict=True):
+        cells = [f"{value:>{width}}" for value, width in zip(row, widths, strict=True)]
+        tones = [style.faint if row[2 * i + 2] == _SAME else style.note for i in range(len(runs) - 1) for _ in range(2)]
+        cells[1:] = [tone(cell) for tone, cell in zip(tones, cells[1:], strict=True)]
+        yield f"{one.name:{names}}  {'  '.join(cells)}".rstrip()
+    for i in range(1, len(runs)):
+        if all(row[2 * i] == _SAME for row in table) and _actions_of(runs[i]) == _actions_of(runs[0]):
+            yield ""
+            yield f"{letters[i]}: no difference: every figure and every decision is as in {letters[0]}"
+
+
+def _actions_of(run: ScenarioRun) -> list[tuple[object, ...]]:
+    """What was decided when, whatever the reasons."""
+    return [(entry.at_s, entry.kind, entry.groups, entry.nodes) for entry in run.decisions]
+
+
+_SAME = "="
+
+_SMALLEST_SHARE = 0.0005
+"""Below it a change would be shown as 0.0%."""
+
+_COMPARED: Mapping[str, tuple[str, ...]] = {
+    "pending time, p50": ("pending_p50_s",),
+    "pending time, p95": ("pending_p95_s",),
+    "pending time, max": ("pending_max_s",),
+    "node-hours": ("node_hours",),
+    "cost": ("cost",),
+    "utilization, cpu": ("utilization_cpu",),
+    "utilization, memory": ("utilization_memory",),
+    "evictions": ("evictions",),
+    "churn": ("nodes_added", "nodes_removed"),
+    "resizes": ("scale_ups", "scale_downs"),
+}
+"""Totals whose sum a row shows."""
+
+
+def _compared_cells(row: summary.SummaryRow, runs: Sequence[ScenarioRun]) -> Iterator[str]:
+    """The value of each run from the second on, and its difference from the first's."""
+    for i in range(1, len(runs)):
+        yield row.values[i]
+        if row.name == "decisions":
+            yield _describe_change(len(runs[0].decisions), len(runs[i].decisions))
+        elif row.name in _COMPARED:
+            before, now = (sum(run.result.totals[name] for name in _COMPARED[row.name]) for run in (runs[0], runs[i]))
+            yield _describe_change(before, now)
+        else:
+            yield _SAME if row.values[i] == row.values[0] else ""
+
+
+def _describe_change(before: float, now: float) -> str:
+    """The relative change; `new` from nothing."""
+    if before == now:
+        return _SAME
+    if not before:
+        return "new"
+    share = (now - before) / before
+    if abs(share) < _SMALLEST_SHARE:
+        return "~"
+    return f"{share:+.1%}" if abs(share) < 10 else f"{now / before:.0f}x"
 
 
 def _conclusion(run: ScenarioRun, style: TextStyle, *, has_title: bool) -> Iterator[str]:
@@ -67,6 +123,9 @@ def _conclusion(run: ScenarioRun, style: TextStyle, *, has_title: bool) -> Itera
     yield ""
     if has_title:
         yield style.strong(run.label)
+    if has_title and result.is_as_expected and len(result.outcomes) > 1:
+        yield f"{style.good('✓')} all {len(result.outcomes)} expectations are met"
+        return
     for outcome in result.outcomes:
         yield f"{style.good('✓') if outcome.is_met else style.bad('✗')} {outcome}"
     for violation in result.violations[:_MAX_VIOLATIONS]:

@@ -11,6 +11,7 @@ import yaml
 import windlass
 from windlass import errors
 from windlass.autoscaler.options import command_line, flags
+from windlass.cli import capture, output_files
 from windlass.kube import yaml_documents
 from windlass.simulator import workload_trace
 from windlass.simulator.scenario import loader, model
@@ -27,12 +28,12 @@ def list_shipped() -> dict[str, Path]:
     return {path.stem: path for place in _SCENARIO_FOLDERS for path in sorted(place.glob("*.yaml"))}
 
 
-def read_scenarios(names: Sequence[str], changes: Sequence[str], seed: int | None) -> list[model.Scenario]:
+def read_scenarios(names: Sequence[str | Path], changes: Sequence[str], seed: int | None) -> list[model.Scenario]:
     """Read scenarios. InvalidInput names file, line and field of every mistake in all files."""
     scenarios, mistakes = list[model.Scenario](), list[str]()
     for name in names:
         try:
-            story = _read_scenario(_find_scenario(name), changes)
+            story = _read_scenario(name if isinstance(name, Path) else _find_scenario(name), changes)
         except errors.InvalidInput as error:
             mistakes.append(str(error))
             continue
@@ -52,13 +53,25 @@ def _find_scenario(name: str) -> Path:
 
 
 def _read_scenario(path: Path, changes: Sequence[str]) -> model.Scenario:
-    story = loader.load_scenario(path)
+    text = _read_recorded(path)
+    story = loader.load_scenario(path) if text is None else loader.parse_scenario(text, str(path))
     if not changes:
         return story
-    plain = yaml.safe_load(path.read_text())
+    plain = yaml.safe_load(path.read_text() if text is None else text)
     for change in changes:
         _set_field(plain, change)
     return loader.parse_scenario(yaml.safe_dump(plain, sort_keys=False), f"{path} with --set {' --set '.join(changes)}")
+
+
+def _read_recorded(path: Path) -> str | None:
+    """The scenario of a recording; None for another file."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(output_files.RECORDING_BEGINNING)) != output_files.RECORDING_BEGINNING:
+                return None
+    except (OSError, ValueError):
+        return None
+    return capture.read_recorded_scenario(path)
 
 
 def _set_field(plain: Any, change: str) -> None:

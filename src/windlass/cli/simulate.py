@@ -87,6 +87,7 @@ _FlagsOption = Annotated[list[str] | None, Parameter(negative=(), consume_multip
 
 def simulate(
     *scenario: Annotated[str, Parameter(name="SCENARIO")],
+    from_: Annotated[list[Path] | None, Parameter(name="--from", negative=(), consume_multiple=False)] = None,
     compare: _FlagsOption = None,
     seed: int | None = None,
     set_: Annotated[list[str] | None, Parameter(name="--set", negative=(), consume_multiple=False)] = None,
@@ -113,6 +114,8 @@ def simulate(
     ----------
     scenario
         YAML files, or names of scenarios that come with windlass.
+    from_
+        A file that `windlass capture` wrote, or a recording, which is captured first; may be repeated.
     compare
         Run the scenario once more with these flags of the autoscaler; may be repeated.
     seed
@@ -143,12 +146,12 @@ def simulate(
 
     if trace is None and compress != 1.0:
         raise errors.InvalidInput("--compress: found without --trace, accepted with it only")
-    if not scenario and trace is None:
+    if not scenario and trace is None and not from_:
         print(
             *result_text.list_scenarios(scenario_input.list_shipped(), terminal_output.style_for(sys.stdout)), sep="\n"
         )
         return 0
-    stories = scenario_input.read_scenarios(scenario, set_ or (), seed)
+    stories = scenario_input.read_scenarios((*scenario, *(from_ or ())), set_ or (), seed)
     worlds: list[tuple[Scenario, Trace | None]] = [(story, None) for story in stories]
     if trace is not None:
         worlds.append(scenario_input.read_trace(trace, compress, seed or 0))

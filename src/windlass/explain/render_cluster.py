@@ -170,7 +170,7 @@ def render_group(group: GroupExplanation, tones: TextStyle = PLAIN_STYLE) -> Ite
 
 
 def _group_headline(group: GroupExplanation) -> str:
-    price = f" · {group.price_per_hour:g} per node and hour" if group.price_per_hour is not None else ""
+    price = f" · {_format_price(group)} per node" if group.price_per_hour is not None else ""
     whole = " · all or nothing" if group.goes_whole else ""
     return f"{formatting.format_count(group.target_size, 'node')}, {group.min_size} to {group.max_size}{price}{whole}"
 
@@ -273,18 +273,20 @@ _MAX_ROWS = 12
 """Lines of a kind before the rest is counted."""
 
 
-def render_cluster_explanation(cluster: ClusterExplanation, tones: TextStyle = PLAIN_STYLE) -> Iterator[str]:
-    """Everything, most important first."""
+def render_cluster_explanation(
+    cluster: ClusterExplanation, tones: TextStyle = PLAIN_STYLE, *, is_wide: bool = False
+) -> Iterator[str]:
+    """Everything, most important first; `is_wide`: with prices, and without limits of lines."""
     yield _cluster_headline(cluster, tones)
     if cluster.stop:
         yield tones.bad(f"Nothing else is decided: {cluster.stop}.")
     yield from _render_unevaluated(cluster, tones)
     yield ""
-    yield from _render_groups(cluster, tones)
+    yield from _render_groups(cluster, tones, is_wide=is_wide)
     for id, why in cluster.held:
         yield tones.bad(f"{id} is left alone: {why}")
     yield ""
-    yield from _render_pending(cluster, tones)
+    yield from _render_pending(cluster, tones, is_wide=is_wide)
     yield ""
     yield from _render_nodes(cluster, tones)
     yield ""
@@ -292,7 +294,11 @@ def render_cluster_explanation(cluster: ClusterExplanation, tones: TextStyle = P
 
 
 def render_plan(
-    cluster: ClusterExplanation, choice_explanations: Sequence[ChoiceExplanation], tones: TextStyle = PLAIN_STYLE
+    cluster: ClusterExplanation,
+    choice_explanations: Sequence[ChoiceExplanation],
+    tones: TextStyle = PLAIN_STYLE,
+    *,
+    is_wide: bool = False,
 ) -> Iterator[str]:
     """What the next loop would do, and why; then who is not helped."""
     yield _cluster_headline(cluster, tones)
@@ -305,7 +311,7 @@ def render_plan(
         yield ""
         yield from render_pods.render_choice(choice, tones)
     yield ""
-    yield from _render_pending(cluster, tones)
+    yield from _render_pending(cluster, tones, is_wide=is_wide)
 
 
 def _render_unevaluated(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[str]:
@@ -320,7 +326,7 @@ def _cluster_headline(cluster: ClusterExplanation, tones: TextStyle) -> str:
     return f"{time_formats.format_time(cluster.at_s)}  {health}: {ready}, {pods}"
 
 
-def _render_groups(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[str]:
+def _render_groups(cluster: ClusterExplanation, tones: TextStyle, *, is_wide: bool) -> Iterator[str]:
     if not cluster.groups:
         yield tones.note("There is no node group.")
         return
@@ -333,13 +339,19 @@ def _render_groups(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[st
             str(group.upcoming.nodes if group.upcoming else 0),
             str(len(group.unneeded)),
             str(group.deleting),
+            *([_format_price(group)] if is_wide else []),
             _describe_group_row(group, cluster.at_s),
         )
         for group in cluster.groups
     ]
+    prices = ["PER NODE"] if is_wide else []
     yield from formatting.format_table(
-        ("GROUP", "BOUNDS", "SIZE", "READY", "COMING", "UNNEEDED", "LEAVING", "STATE"), rows, tones
+        ("GROUP", "BOUNDS", "SIZE", "READY", "COMING", "UNNEEDED", "LEAVING", *prices, "STATE"), rows, tones
     )
+
+
+def _format_price(group: GroupExplanation) -> str:
+    return "" if group.price_per_hour is None else formatting.format_money_per_hour(group.price_per_hour)
 
 
 def _describe_group_row(group: GroupExplanation, now_s: float) -> str:
@@ -349,11 +361,11 @@ def _describe_group_row(group: GroupExplanation, now_s: float) -> str:
     return f"{state}: {group.lacking} nodes lack" if group.lacking and state == "unhealthy" else state
 
 
-def _render_pending(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[str]:
+def _render_pending(cluster: ClusterExplanation, tones: TextStyle, *, is_wide: bool) -> Iterator[str]:
     if not cluster.waiting:
         yield tones.good("No pod is pending.")
         return
-    shown = cluster.waiting[:_MAX_ROWS]
+    shown = cluster.waiting if is_wide else cluster.waiting[:_MAX_ROWS]
     rows = [
         (
             pending_pods.pod if pending_pods.count == 1 else f"{pending_pods.pod} and {pending_pods.count - 1} more",
@@ -365,7 +377,7 @@ def _render_pending(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[s
     ]
     yield from formatting.format_table(("PENDING", "FOR", "ASKS FOR", "STANDS"), rows, tones)
     if len(cluster.waiting) > len(shown):
-        yield f"and {formatting.format_count(sum(one.count for one in cluster.waiting[_MAX_ROWS:]), 'pod')} more"
+        yield f"and {formatting.format_count(sum(one.count for one in cluster.waiting[len(shown) :]), 'pod')} more"
 
 
 def _describe_pod_state(pending_pods: PendingPods) -> str:

@@ -32,8 +32,6 @@ NO_RECOMMENDATION = "No settings are better than the current ones beyond what ch
 _SIDE_EFFECTS = ("evictions", "churn")
 """Further measures listed for recommended settings where they differ."""
 
-_ZERO_TEXTS = ("0", "0s", "$0.00", "0.00")
-
 
 def sort_rows(rows: Sequence[SettingsRow]) -> list[SettingsRow]:
     """Current settings, best trade-offs, other sound ones, the rest; each by cost."""
@@ -55,7 +53,7 @@ def format_estimate(row: SettingsRow, name: str) -> tuple[str, str]:
         return "–", ""
     mean_estimate, measure = row.estimates[name], MEASURES_BY_NAME[name]
     spread = measure.format_value(mean_estimate.spread)
-    return measure.format_value(mean_estimate.mean), "" if spread in _ZERO_TEXTS else f"±{spread}"
+    return measure.format_value(mean_estimate.mean), "" if spread == measure.format_value(0.0) else f"±{spread}"
 
 
 def describe_differences(row: SettingsRow, current: SettingsRow) -> Iterator[str]:

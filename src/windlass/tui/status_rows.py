@@ -114,7 +114,7 @@ def trend_lines(status: PublishedStatus, width: int) -> Text:
             "cost",
             "blue",
             [cluster_sample.cost_per_hour for cluster_sample in samples],
-            f"{formatting.format_money(cost.per_hour)}/h{spent}{unknown}",
+            f"{formatting.format_money_per_hour(cost.per_hour)}{spent}{unknown}",
         ),
         ("pending", "yellow", [sample.pending for sample in samples], f"{status.cluster.pending}"),
         ("nodes", "green", [sample.nodes for sample in samples], f"{status.cluster.nodes}"),
@@ -169,7 +169,7 @@ def _format_group(group: PublishedGroup) -> StatusRow:
     text.append(f"size {group.target_size} of {group.min_size}–{group.max_size}", "not bold")
     text.append(f"  {', '.join(counts)}" if counts else "", "not bold dim")
     if group.cost_per_hour is not None:
-        text.append(f"  {formatting.format_money(group.cost_per_hour)}/h", "not bold blue")
+        text.append(f"  {formatting.format_money_per_hour(group.cost_per_hour)}", "not bold blue")
     if group.replicas_owner:
         text.append(f"  {group.replicas_owner}", "not bold red")
     if group.backoff is not None:

@@ -24,6 +24,7 @@ from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import decision_record, facts
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
+from windlass.engine.snapshot import cluster_snapshot
 
 _ATOMS = frozenset({str, int, bool, bytes, type(None)})
 
@@ -185,16 +186,7 @@ class DecisionRecorder:
         self._snapshot.change_log.take()
         self._snapshot.is_renumbered = False
         self._given = self._result = memory
-        self._writer.begin(
-            {
-                "windlass": product.version(),
-                "at_s": now_s,
-                "settings": value_codec.encode_value(settings),
-                "durable": value_codec.encode_durable(memory.durable),
-                "volatile": value_codec.encode_volatile(memory.volatile),
-                "layout": snapshot_journal.encode_snapshot(self._snapshot, self._specs),
-            }
-        )
+        self._writer.begin(_encode_beginning(self._snapshot, self._specs, memory, settings, now_s))
         self._kinds = len(self._snapshot.pods.template_keys)
         self._visible = set(self._snapshot.shapes.visible)
 
@@ -227,7 +219,7 @@ class DecisionRecorder:
             "of": what,
             "at_s": now_s,
             **self._find_changes(),
-            **self._encode_observation(observation),
+            **_encode_observation(self._seen, observation),
         }
         step |= self._find_memory(memory)
         if shown:
@@ -253,39 +245,6 @@ class DecisionRecorder:
         new: list[facts.PodSpec] = list(specs)[first:] if len(specs) > first else []
         found = {"changes": [snapshot_journal.encode_change(change) for change in noted]}
         return found | ({"kinds": spelled, "specs": [value_codec.encode_value(spec) for spec in new]} if kinds else {})
-
-    def _encode_observation(self, observation: Observation) -> value_codec.Plain:
-        """Encode changes of the observation that are not in the snapshot."""
-        last = self._seen
-        found = {
-            "groups": value_codec.GROUP_CODEC.find_changes(last.groups, observation.groups),
-            "daemon_sets": value_codec.DAEMON_SET_CODEC.find_changes(last.daemon_sets, observation.daemon_sets),
-            "budgets": value_codec.BUDGET_CODEC.find_changes(last.budgets, observation.budgets),
-            "requests": value_codec.REQUEST_CODEC.find_changes(last.requests, observation.requests),
-            "spares": value_codec.BUFFER_POD_CODEC.find_changes(last.spares, observation.spares),
-            "machine_drain_rules": value_codec.DRAIN_RULE_CODEC.find_changes(
-                last.machine_drain_rules, observation.machine_drain_rules
-            ),
-            "quotas": value_codec.QUOTA_CODEC.find_changes(last.quotas, observation.quotas),
-        }
-        if observation.controllers is not last.controllers and observation.controllers != last.controllers:
-            known = tuple((last.controllers or {}).values())
-            new = None if observation.controllers is None else tuple(observation.controllers.values())
-            found["controllers"] = value_codec.CONTROLLER_CODEC.find_changes(known, new or ()) or []
-        if observation.evictions != last.evictions:
-            found["evictions"] = value_codec.encode_value(observation.evictions)
-        if observation.held != last.held:
-            found["held"] = value_codec.encode_value(observation.held)
-        if observation.priorities != last.priorities:
-            found["priorities"] = value_codec.encode_rules(observation.priorities)
-        if observation.opinions:
-            found["opinions"] = value_codec.encode_value(observation.opinions)
-        if observation.refused:
-            found["refused"] = value_codec.encode_value(observation.refused)
-        if observation.failed:
-            found["failed"] = value_codec.encode_failed(observation.failed)
-        changed = {name: item for name, item in found.items() if item is not None}
-        return {"seen": changed} if changed else {}
 
     def _is_known(self, memory: LoopMemory) -> bool:
         """Whether a reader of the file can derive the volatile memory."""
@@ -360,3 +319,64 @@ def _drop_cached_decision(memory: LoopMemory) -> LoopMemory:
     if memory.volatile.standing is None and not memory.volatile.faults:
         return memory
     return replace(memory, volatile=replace(memory.volatile, standing=None, faults=()))
+
+
+def _encode_beginning(
+    snapshot: cluster_snapshot.Snapshot,
+    specs: snapshot_journal.SpecNumbers,
+    memory: LoopMemory,
+    settings: Settings,
+    now_s: float,
+) -> value_codec.Plain:
+    return {
+        "windlass": product.version(),
+        "at_s": now_s,
+        "settings": value_codec.encode_value(settings),
+        "durable": value_codec.encode_durable(memory.durable),
+        "volatile": value_codec.encode_volatile(memory.volatile),
+        "layout": snapshot_journal.encode_snapshot(snapshot, specs),
+    }
+
+
+def _encode_observation(last: Observation, observation: Observation) -> value_codec.Plain:
+    """Encode changes of the observation that are not in the snapshot."""
+    found = {
+        "groups": value_codec.GROUP_CODEC.find_changes(last.groups, observation.groups),
+        "daemon_sets": value_codec.DAEMON_SET_CODEC.find_changes(last.daemon_sets, observation.daemon_sets),
+        "budgets": value_codec.BUDGET_CODEC.find_changes(last.budgets, observation.budgets),
+        "requests": value_codec.REQUEST_CODEC.find_changes(last.requests, observation.requests),
+        "spares": value_codec.BUFFER_POD_CODEC.find_changes(last.spares, observation.spares),
+        "machine_drain_rules": value_codec.DRAIN_RULE_CODEC.find_changes(
+            last.machine_drain_rules, observation.machine_drain_rules
+        ),
+        "quotas": value_codec.QUOTA_CODEC.find_changes(last.quotas, observation.quotas),
+    }
+    if observation.controllers is not last.controllers and observation.controllers != last.controllers:
+        known = tuple((last.controllers or {}).values())
+        new = None if observation.controllers is None else tuple(observation.controllers.values())
+        found["controllers"] = value_codec.CONTROLLER_CODEC.find_changes(known, new or ()) or []
+    if observation.evictions != last.evictions:
+        found["evictions"] = value_codec.encode_value(observation.evictions)
+    if observation.held != last.held:
+        found["held"] = value_codec.encode_value(observation.held)
+    if observation.priorities != last.priorities:
+        found["priorities"] = value_codec.encode_rules(observation.priorities)
+    if observation.opinions:
+        found["opinions"] = value_codec.encode_value(observation.opinions)
+    if observation.refused:
+        found["refused"] = value_codec.encode_value(observation.refused)
+    if observation.failed:
+        found["failed"] = value_codec.encode_failed(observation.failed)
+    changed = {name: item for name, item in found.items() if item is not None}
+    return {"seen": changed} if changed else {}
+
+
+def record_moment(path: Path, observation: Observation, memory: LoopMemory, settings: Settings, now_s: float) -> None:
+    """Write a recording of one observation. No decision was made on it, so a replay shows differences."""
+    writer = recording_file.RecordingWriter(path, 0)
+    writer.begin(_encode_beginning(observation.snapshot, {}, memory, settings, now_s))
+    try:
+        seen = _encode_observation(Observation(observation.snapshot), observation)
+        writer.append({"of": DECIDE, "at_s": now_s, **seen})
+    finally:
+        writer.close()

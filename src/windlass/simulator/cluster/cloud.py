@@ -3,12 +3,13 @@
 It handles instances, not API objects; listeners are notified of each instance's life cycle.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from windlass.simulator.cluster.event_loop import EventLoop
-from windlass.simulator.cluster.node_groups import NodeGroup, RandomStreams
+from windlass.simulator.cluster.node_groups import DelaySampler, NodeGroup, RandomStreams
 
 ASKED, BOOTING, UP, DOWN, STUCK, GONE = "asked", "booting", "up", "down", "stuck", "gone"
 
@@ -56,6 +57,7 @@ class Cloud:
         self._event_loop = event_loop
         self.groups = {group.name: group for group in groups}
         self._rng = generator.for_component("cloud")
+        self._delays = DelaySampler(self._rng)
         self._picks = generator.for_component("misfortunes")
         self._listeners: list[InstanceListener] = []
         self.instances: dict[str, Instance] = {}
@@ -80,12 +82,14 @@ class Cloud:
 
     def _boot(self, instance: Instance) -> None:
         instance.state = BOOTING
-        boot_s = 0.0 if self.is_starting else instance.group.boot.sample(self._rng)
+        boot_s = 0.0 if self.is_starting else self._delays.sample(instance.group.boot, ("boot", instance.group.name))
         is_failing = self._rng.random() < instance.group.failure_rate and not self.is_starting
+        if math.isinf(boot_s):
+            boot_s, is_failing = 0.0, True
         self._event_loop.call_later(boot_s * _PROVIDER_ID_SHARE, lambda: self._set_created(instance))
         self._event_loop.call_later(boot_s, lambda: self._start(instance, is_failing))
         if instance.group.lifetime is not None:
-            life_s = instance.group.lifetime.sample(self._rng)
+            life_s = self._delays.sample(instance.group.lifetime, ("lifetime", instance.group.name))
             self._event_loop.call_later(boot_s + life_s, lambda: self.vanish(instance))
 
     def _set_created(self, instance: Instance) -> None:
@@ -108,7 +112,8 @@ class Cloud:
         if instance is None or instance.is_ended_on_purpose:
             return
         instance.is_ended_on_purpose = True
-        delay_s = instance.group.stop.sample(self._rng) if instance.has_id and instance.state != GONE else 0.0
+        has_ended = not instance.has_id or instance.state == GONE
+        delay_s = 0.0 if has_ended else self._delays.sample(instance.group.stop, ("stop", instance.group.name))
         self._event_loop.call_later(delay_s, lambda: self._end(instance))
 
     def _end(self, instance: Instance) -> None:

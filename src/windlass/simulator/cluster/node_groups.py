@@ -6,6 +6,7 @@ random numbers of the others alone.
 
 import math
 import random
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,8 @@ class DelayDistribution:
     median_s: float
     spread: float = 0.0
     least_s: float = 0.0
+    observed_s: tuple[float, ...] = ()
+    """Durations that were observed, in their order; infinity for what never came. They replace the distribution."""
 
     def sample(self, generator: random.Random) -> float:
         """A random duration in seconds, rounded to milliseconds."""
@@ -39,6 +42,22 @@ class DelayDistribution:
             return max(self.median_s, self.least_s)
         drawn = self.median_s * math.exp(generator.gauss(0.0, self.spread))
         return round(max(drawn, self.least_s), 3)
+
+
+class DelaySampler:
+    """Draws durations of one component: at random, or those that were observed one after another, and then again."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self._generator = generator
+        self._taken: dict[Hashable, int] = {}
+
+    def sample(self, delay: DelayDistribution, drawn_by: Hashable) -> float:
+        """A duration in seconds. `drawn_by`: whose turn in the observed ones it is, such as the name of a group."""
+        if not delay.observed_s:
+            return delay.sample(self._generator)
+        taken = self._taken.get(drawn_by, 0)
+        self._taken[drawn_by] = taken + 1
+        return delay.observed_s[taken % len(delay.observed_s)]
 
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from windlass.simulator.cluster import api_objects, cloud
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.api_objects import PodsByNode
 from windlass.simulator.cluster.event_loop import EventLoop
-from windlass.simulator.cluster.node_groups import DelayDistribution, RandomStreams
+from windlass.simulator.cluster.node_groups import DelayDistribution, DelaySampler, RandomStreams
 from windlass.simulator.reference_scheduler import node_filters
 
 Json = dict[str, Any]
@@ -26,19 +26,32 @@ _DEFAULT_START = DelayDistribution(2.0)
 _DEFAULT_STOP = DelayDistribution(1.0)
 
 
+_OBSERVED = "observed"
+
+
 def format_delay(delay: DelayDistribution) -> str:
+    if delay.observed_s:
+        return " ".join((_OBSERVED, *(f"{observed_s:g}" for observed_s in delay.observed_s)))
     return f"{delay.median_s:g} {delay.spread:g} {delay.least_s:g}"
 
 
 @functools.lru_cache(maxsize=4096)
 def parse_delay(text: str) -> DelayDistribution:
-    median_s, spread, least_s = map(float, text.split())
+    first, *rest = text.split()
+    if first == _OBSERVED:
+        return DelayDistribution(0.0, observed_s=tuple(map(float, rest)))
+    median_s, spread, least_s = map(float, (first, *rest))
     return DelayDistribution(median_s, spread, least_s)
 
 
 def delay_of(pod: Json, name: str) -> DelayDistribution | None:
     text = (pod["metadata"].get("annotations") or {}).get(name)
     return parse_delay(text) if text else None
+
+
+def _owner_uid(pod: Json) -> str:
+    owner = api_objects.controller_of(pod)
+    return str(pod["metadata"]["uid"] if owner is None else owner["uid"])
 
 
 class Kubelets:
@@ -49,6 +62,7 @@ class Kubelets:
     def __init__(self, event_loop: EventLoop, cloud_: cloud.Cloud, generator: RandomStreams) -> None:
         self._event_loop, self._api = event_loop, event_loop.api
         self._rng = generator.for_component("kubelets")
+        self._delays = DelaySampler(self._rng)
         self._instances: dict[str, cloud.Instance] = {}
         """Instances by node name, as long as they exist."""
         self._pods = PodsByNode()
@@ -78,7 +92,8 @@ class Kubelets:
             self._report(name)
         elif not never:
             self._starting_nodes.add(name)
-            self._event_loop.call_later(instance.group.ready.sample(self._rng), lambda: self._become_ready(name))
+            ready_s = self._delays.sample(instance.group.ready, ("ready", instance.group.name))
+            self._event_loop.call_later(ready_s, lambda: self._become_ready(name))
 
     def _become_ready(self, name: str) -> None:
         self._starting_nodes.discard(name)
@@ -140,11 +155,12 @@ class Kubelets:
         if before is None or not api_objects.node_of(before):
             self._pods.add(node, change.key)
             start = delay_of(now, START) or _DEFAULT_START
-            start_s = 0.0 if self._cloud.is_starting else start.sample(self._rng)
+            start_s = 0.0 if self._cloud.is_starting else self._delays.sample(start, (START, _owner_uid(now)))
             self._event_loop.call_later(start_s, lambda: self._when_up(node, lambda: self._start(change.key, uid)))
         if api_objects.is_deleting(now) and (before is None or not api_objects.is_deleting(before)):
             grace_s = now["metadata"].get("deletionGracePeriodSeconds") or 0
-            stop_s = min((delay_of(now, STOP) or _DEFAULT_STOP).sample(self._rng), grace_s)
+            stop = delay_of(now, STOP) or _DEFAULT_STOP
+            stop_s = min(self._delays.sample(stop, (STOP, _owner_uid(now))), grace_s)
             self._event_loop.call_later(stop_s, lambda: self._when_up(node, lambda: self._end(change.key, uid)))
 
     def _when_up(self, node: str, act: Callable[[], None]) -> None:
@@ -171,7 +187,7 @@ class Kubelets:
         run = delay_of(pod, RUN)
         if run is not None:
             node = api_objects.node_of(pod)
-            run_s = run.sample(self._rng)
+            run_s = self._delays.sample(run, (RUN, _owner_uid(pod)))
             self._event_loop.call_later(run_s, lambda: self._when_up(node, lambda: self._succeed(key, uid)))
 
     def _succeed(self, key: str, uid: str) -> None:

@@ -402,7 +402,7 @@ def _brief(value: float, unit: str) -> str:
     if unit == "share":
         return formatting.format_percent(value)
     text = f"{value:,.0f}" if value == int(value) else f"{value:g}"
-    return f"${text}" if unit == "money" else text
+    return formatting.with_currency(text) if unit == "money" else text
 
 
 def x_axis(lasts_s: float) -> str:

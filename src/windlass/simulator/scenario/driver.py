@@ -8,6 +8,8 @@ import math
 import random
 from typing import Any
 
+import msgspec
+
 from windlass import clock
 from windlass.kube import errors, transport
 from windlass.simulator.cluster import api_objects, node_groups
@@ -110,7 +112,10 @@ class ScenarioDriver:
         self._create_jobs(workload, 1)
         self._await_arrival(workload, arrivals)
 
-    def _create_jobs(self, workload: model.Workload, count: int) -> None:
+    def _create_jobs(self, workload: model.Workload, count: int, **changes: Any) -> None:
+        """Create Jobs of a workload; `changes`: fields that differ from the workload's."""
+        if changes:
+            workload = msgspec.structs.replace(workload, **changes)
         for _ in range(count):
             self._jobs += 1
             job = manifests.make_job(workload, f"{workload.name}-{self._jobs}")
@@ -162,7 +167,9 @@ class ScenarioDriver:
                 later(step.lasts, lambda: self._inject_faults(0.0, 0.0))
 
     def _burst(self, step: model.Jobs, left: int) -> None:
-        self._create_jobs(self._workloads[step.workload], step.count)
+        changes = {"replicas": step.pods, "run": step.run}
+        given = {name: value for name, value in changes.items() if value is not None}
+        self._create_jobs(self._workloads[step.workload], step.count, **given)
         if left > 1 and step.every is not None:
             self._event_loop.call_later(step.every, lambda: self._burst(step, left - 1))
 

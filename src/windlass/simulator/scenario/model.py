@@ -1,5 +1,6 @@
 """Schema of a scenario file. Unknown fields are rejected; docs/scenarios.md describes the same in prose."""
 
+import math
 from typing import Any, Literal
 
 import msgspec
@@ -15,10 +16,14 @@ class Seconds(float):
 
 
 class Timing:
-    """A delay: a duration, or a distribution `{median: 90s, spread: 0.4, least: 30s}`."""
+    """A delay: a duration, a distribution `{median: 90s, spread: 0.4, least: 30s}`, or observed ones in their order
+    `[62s, 71s, never]`, which begin again after the last.
+    """
 
-    def __init__(self, median_s: float, spread: float = 0.0, least_s: float = 0.0) -> None:
-        self.delay = DelayDistribution(median_s, spread, least_s)
+    def __init__(
+        self, median_s: float, spread: float = 0.0, least_s: float = 0.0, observed_s: tuple[float, ...] = ()
+    ) -> None:
+        self.delay = DelayDistribution(median_s, spread, least_s, observed_s)
 
 
 class _Timing(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,7 +73,7 @@ class Group(_Part, frozen=True, kw_only=True):
     options: dict[str, str] = {}
     """Autoscaling options of the group, as in annotations: `scaledownunneededtime: 5m`."""
     boot: Timing = Timing(60.0, 0.2, 20.0)
-    """From the request for a machine to its node."""
+    """From the request for a machine to its node. In a list, `never` is a machine that registers none."""
     ready: Timing = Timing(5.0)
     """From the node's registration to its readiness."""
     stop: Timing = Timing(10.0)
@@ -229,6 +234,10 @@ class Jobs(Step, frozen=True, kw_only=True, tag="jobs"):
     """Interval of repetitions."""
     times: int = 1
     """How often."""
+    pods: int | None = None
+    """Pods of each Job; the workload's replicas by default."""
+    run: Timing | None = None
+    """Run time of their pods; the workload's by default."""
 
 
 class Rollout(Step, frozen=True, kw_only=True, tag="rollout"):
@@ -373,6 +382,10 @@ def _decode_hook(type_: type, value: Any) -> Any:
     if type_ is Seconds:
         return _parse_seconds(value)
     if type_ is Timing:
+        if isinstance(value, list):
+            if not value:
+                raise ValueError("found no duration, accepted is one or more")
+            return Timing(0.0, observed_s=tuple(_parse_observed(item) for item in value))
         if not isinstance(value, dict):
             return Timing(_parse_seconds(value))
         try:
@@ -382,6 +395,14 @@ def _decode_hook(type_: type, value: Any) -> Any:
             raise ValueError(str(error).replace(" - at `$.", " in its `")) from None
         return Timing(timing.median, timing.spread, timing.least)
     raise NotImplementedError
+
+
+NEVER = "never"
+"""In a list of observed durations: what never came, such as a machine that registered no node."""
+
+
+def _parse_observed(value: Any) -> float:
+    return math.inf if value == NEVER else float(_parse_seconds(value))
 
 
 def _parse_seconds(value: Any) -> Seconds:
