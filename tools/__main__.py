@@ -1,4 +1,4 @@
-"""`python -m tools` writes the pages of docs/reference, the files of deploy/rbac and the copies of the latter anew.
+"""`python -m tools` writes docs/reference, deploy/rbac and its copies, and the modules of the gRPC expander anew.
 
 With a word it does something else: `promtool` builds what tries alerts, `licences` checks the terms of dependencies,
 `sbom FILE` writes the bill of materials, `audit` asks whether anything is known against a dependency, `coverage FILE`
@@ -15,6 +15,7 @@ from tools import (
     coverage_report,
     licences,
     manifest_copies,
+    protobuf_modules,
     rbac,
     reference_pages,
     sbom,
@@ -24,7 +25,7 @@ from tools import (
 
 
 def write() -> int:
-    for path in (*reference_pages.write(), *rbac.write(), *manifest_copies.write()):
+    for path in (*protobuf_modules.write(), *reference_pages.write(), *rbac.write(), *manifest_copies.write()):
         print(f"written: {path.relative_to(source_analysis.ROOT)}")
     return 0
 

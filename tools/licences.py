@@ -13,6 +13,7 @@ ALLOWED = frozenset(
 """Terms that ask for no more than to keep their text: whoever ships windlass may do so under its own licence."""
 
 _SPELLINGS = {
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "MIT License": "MIT",
