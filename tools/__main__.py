@@ -1,8 +1,8 @@
 """`python -m tools` writes docs/reference, deploy/rbac and its copies, and the modules of the gRPC expander anew.
 
 With a word it does something else: `promtool` builds what tries alerts, `licences` checks the terms of dependencies,
-`sbom FILE` writes the bill of materials, `audit` asks whether anything is known against a dependency, `coverage FILE`
-sums up by package what coverage.py measured, `structure` prints the table of sizes and imports in docs/architecture.md.
+`sbom FILE` writes the bill of materials, `audit` asks whether anything is known against a dependency, `structure`
+prints the table of sizes and imports in docs/architecture.md.
 """
 
 import sys
@@ -12,7 +12,6 @@ from pathlib import Path
 from testbed import building, components
 from tools import (
     code_structure,
-    coverage_report,
     licences,
     manifest_copies,
     protobuf_modules,
@@ -46,11 +45,6 @@ def write_sbom(path: str) -> int:
     return 0
 
 
-def sum_up_coverage(path: str) -> int:
-    print("\n".join(coverage_report.tell(Path(path).read_text("utf-8"))))
-    return 0
-
-
 def print_structure() -> int:
     print(code_structure.describe(code_structure.Structure.read(), code_structure.trace_decision()))
     return 0
@@ -62,7 +56,6 @@ WORDS: Mapping[tuple[str, int], Callable[..., int]] = {
     ("licences", 0): licences.main,
     ("sbom", 1): write_sbom,
     ("audit", 0): vulnerability_audit.main,
-    ("coverage", 1): sum_up_coverage,
     ("structure", 0): print_structure,
 }
 """By the first word, and how many more there are."""
@@ -72,7 +65,7 @@ def main() -> int:
     word, *more = sys.argv[1:] or [""]
     act = WORDS.get((word, len(more)))
     if act is None:
-        words = "promtool | licences | sbom FILE | audit | coverage FILE | structure"
+        words = "promtool | licences | sbom FILE | audit | structure"
         print(f"Usage: python -m tools [{words}]", file=sys.stderr)
         return 2
     return act(*more)
