@@ -1,9 +1,9 @@
-"""`python -m tools` writes the pages of docs/reference, the files of deploy/rbac and the copies of the latter anew.
+"""`python -m tools` writes docs/reference, deploy/rbac and its copies, and the modules of the gRPC expander anew.
 
 With a word it does something else: `promtool` builds what tries alerts, `licences` checks the terms of dependencies,
-`sbom FILE` writes the bill of materials, `audit` asks whether anything is known against a dependency, `coverage FILE`
-sums up by package what coverage.py measured, `image [DIRECTORY]` builds the image, `release [DIRECTORY]` all artifacts
-of a version, `structure` prints the table of sizes and imports in docs/architecture.md.
+`sbom FILE` writes the bill of materials, `audit` asks whether anything is known against a dependency, `image
+[DIRECTORY]` builds the image, `release [DIRECTORY]` all artifacts of a version, `structure` prints the table of sizes
+and imports in docs/architecture.md.
 """
 
 import sys
@@ -14,9 +14,9 @@ from testbed import building, components
 from tools import (
     chart_schema,
     code_structure,
-    coverage_report,
     licences,
     manifest_copies,
+    protobuf_modules,
     rbac,
     reference_pages,
     sbom,
@@ -28,7 +28,14 @@ from tools.image import release
 
 
 def write() -> int:
-    for path in (*reference_pages.write(), *rbac.write(), *manifest_copies.write(), *chart_schema.write()):
+    written = (
+        *protobuf_modules.write(),
+        *reference_pages.write(),
+        *rbac.write(),
+        *manifest_copies.write(),
+        *chart_schema.write(),
+    )
+    for path in written:
         print(f"written: {path.relative_to(source_analysis.ROOT)}")
     return 0
 
@@ -49,11 +56,6 @@ def write_sbom(path: str) -> int:
     return 0
 
 
-def sum_up_coverage(path: str) -> int:
-    print("\n".join(coverage_report.tell(Path(path).read_text("utf-8"))))
-    return 0
-
-
 def print_structure() -> int:
     print(code_structure.describe(code_structure.Structure.read(), code_structure.trace_decision()))
     return 0
@@ -65,7 +67,6 @@ WORDS: Mapping[tuple[str, int], Callable[..., int]] = {
     ("licences", 0): licences.main,
     ("sbom", 1): write_sbom,
     ("audit", 0): vulnerability_audit.main,
-    ("coverage", 1): sum_up_coverage,
     ("image", 0): image_build.main,
     ("image", 1): image_build.main,
     ("release", 0): release.main,
@@ -79,8 +80,8 @@ def main() -> int:
     word, *more = sys.argv[1:] or [""]
     act = WORDS.get((word, len(more)))
     if act is None:
-        words = "promtool | licences | sbom FILE | audit | coverage FILE | image [DIRECTORY] | release [DIRECTORY]"
-        print(f"Usage: python -m tools [{words} | structure]", file=sys.stderr)
+        words = "promtool | licences | sbom FILE | audit | image [DIRECTORY] | release [DIRECTORY] | structure"
+        print(f"Usage: python -m tools [{words}]", file=sys.stderr)
         return 2
     return act(*more)
 

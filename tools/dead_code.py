@@ -11,8 +11,13 @@ from dataclasses import dataclass
 
 from tools import source_analysis
 
-_FOREIGN = ("windlass.kube.scheme", "windlass.tui")
-"""Fields and methods here are read by libraries, by name."""
+_FOREIGN = (
+    "windlass.autoscaler.grpc_expander.expander_pb2",
+    "windlass.autoscaler.grpc_expander.kubernetes_pb2",
+    "windlass.kube.scheme",
+    "windlass.tui",
+)
+"""Read by libraries, by name: fields and methods, and what is generated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """Licences: under which terms each dependency may be used, as the package itself says, and which terms will do."""
 
 import importlib.metadata
-import re
+from typing import Any
+
+from license_expression import ExpressionError, get_spdx_licensing
 
 from tools import dependencies, markdown_tables
 
@@ -13,6 +15,7 @@ ALLOWED = frozenset(
 """Terms that ask for no more than to keep their text: whoever ships windlass may do so under its own licence."""
 
 _SPELLINGS = {
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "Apache Software License": "Apache-2.0",
     "MIT License": "MIT",
@@ -22,6 +25,8 @@ _SPELLINGS = {
 
 _READ = {"jinja2": "BSD-3-Clause", "partd": "BSD-3-Clause", "zict": "BSD-3-Clause"}
 """Of packages that say only `BSD`: as their licence files read."""
+
+_SPDX = get_spdx_licensing()
 
 _PAGE = (
     "Every package that windlass runs with, at the version that it is tested with, and the terms that the package "
@@ -44,8 +49,19 @@ def find(name: str) -> str:
 
 def is_allowed(expression: str) -> bool:
     """Whether the terms will do: all of those joined by AND, one of those joined by OR."""
-    alternatives = [item.split(" OR ") for item in re.sub(r"[()]", "", expression).split(" AND ")]
-    return all(any(entry.strip() in ALLOWED for entry in each) for each in alternatives)
+    try:
+        terms = _SPDX.parse(expression, validate=True)
+    except ExpressionError:
+        return False
+    return terms is not None and _are_allowed(terms)
+
+
+def _are_allowed(terms: Any) -> bool:
+    if isinstance(terms, _SPDX.AND):
+        return all(map(_are_allowed, terms.args))
+    if isinstance(terms, _SPDX.OR):
+        return any(map(_are_allowed, terms.args))
+    return str(terms) in ALLOWED
 
 
 def page() -> str:

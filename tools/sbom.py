@@ -1,105 +1,96 @@
 """Bills of materials of an installation and of the image, as CycloneDX 1.6 has them. The same tree, the same bytes."""
 
-import json
-import urllib.parse
 import uuid
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+
+from cyclonedx.model import HashAlgorithm, HashType, Property, bom, component, license
+from cyclonedx.output import make_outputter
+from cyclonedx.schema import OutputFormat, SchemaVersion
+from packageurl import PackageURL
 
 from tools import dependencies, licences
 from tools.image import debian
 from windlass import product
 
-_SPEC = "1.6"
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, product.DISTRIBUTION)
 
 
 def make() -> str:
     """Of what an installation may hold, extras included."""
-    root, found = _program(), dependencies.find()
+    found = dependencies.find()
+    program = _program()
+    program.type, program.description = component.ComponentType.APPLICATION, dependencies.project()["description"]
+    listed = {dependency.name: _describe(dependency) for dependency in found}
+    bill = bom.Bom(components=listed.values(), metadata=bom.BomMetaData(component=program))
     asked = {*dependencies.asked()}.union(*(dependencies.asked(extra) for extra in dependencies.EXTRAS))
-    graph = {root["bom-ref"]: _refs(asked), **{_ref(one): _refs(one.needs) for one in found}}
-    described = {**root, "type": "application", "description": dependencies.project()["description"]}
-    return _spell(described, [_describe(one) for one in found], graph)
+    bill.register_dependency(program, [listed[name] for name in asked])
+    _register(bill, found, listed)
+    return _spell(bill)
 
 
 def make_image(packages: Iterable[debian.Package]) -> str:
     """Of the image: Debian's packages with the hashes of their files, the wheels of its lock, and windlass."""
-    program, found = _program(), [one for one in dependencies.find() if {dependencies.RUNTIME, "grpc"} & {*one.parts}]
+    found = [dependency for dependency in dependencies.find() if {dependencies.RUNTIME, "grpc"} & {*dependency.parts}]
+    program, listed = _program(), {dependency.name: _describe(dependency) for dependency in found}
     debs = [_describe_package(package) for package in packages]
-    image = {"type": "container", "bom-ref": "image", "name": product.DISTRIBUTION, "version": program["version"]}
-    graph = {
-        "image": {program["bom-ref"], *(deb["bom-ref"] for deb in debs)},
-        program["bom-ref"]: _refs({*dependencies.asked(), *dependencies.asked("grpc")}),
-        **{_ref(one): _refs(one.needs) for one in found},
-        **{deb["bom-ref"]: set() for deb in debs},
-    }
-    return _spell(image, [program, *(_describe(one) for one in found), *debs], graph)
+    image = component.Component(
+        name=program.name, version=program.version, type=component.ComponentType.CONTAINER, bom_ref="image"
+    )
+    bill = bom.Bom(components=[program, *listed.values(), *debs], metadata=bom.BomMetaData(component=image))
+    bill.register_dependency(image, [program, *debs])
+    bill.register_dependency(
+        program, [listed[name] for name in {*dependencies.asked(), *dependencies.asked("grpc")} & listed.keys()]
+    )
+    _register(bill, found, listed)
+    return _spell(bill)
 
 
-def _spell(root: Mapping[str, Any], components: list[dict[str, Any]], graph: Mapping[str, set[str]]) -> str:
+def _register(bill: bom.Bom, found: Iterable[dependencies.Dependency], listed: dict[str, component.Component]) -> None:
+    for dependency in found:
+        needs = [listed[name] for name in {*dependency.needs} & listed.keys()]
+        bill.register_dependency(listed[dependency.name], needs)
+
+
+def _spell(bill: bom.Bom) -> str:
     """The whole file. Its serial number follows from what it says: no time and no chance are in it."""
-    bill: dict[str, Any] = {
-        "$schema": f"http://cyclonedx.org/schema/bom-{_SPEC}.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": _SPEC,
-        "version": 1,
-        "metadata": {"component": root},
-        "components": components,
-        "dependencies": [{"ref": ref, "dependsOn": sorted(needed)} for ref, needed in sorted(graph.items())],
-    }
-    bill["serialNumber"] = uuid.uuid5(_NAMESPACE, json.dumps(bill, sort_keys=True)).urn
-    return json.dumps(bill, indent=2, sort_keys=True) + "\n"
+    bill.metadata.timestamp = None  # type: ignore[assignment]  # the schema lets it be absent
+    bill.serial_number = uuid.UUID(int=0)
+    bill.serial_number = uuid.uuid5(_NAMESPACE, _write(bill))
+    return _write(bill) + "\n"
 
 
-def _program() -> dict[str, Any]:
+def _write(bill: bom.Bom) -> str:
+    return make_outputter(bill, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=2)
+
+
+def _program() -> component.Component:
     project = dependencies.project()
     return _component(project["name"], project["version"], project["license"])
 
 
-def _ref(dependency: dependencies.Dependency) -> str:
-    return _purl(dependency.name, dependency.version)
-
-
-def _refs(names: Iterable[str]) -> set[str]:
-    return {_ref(one) for one in dependencies.find() if one.name in {*names}}
-
-
-def _describe_package(package: debian.Package) -> dict[str, Any]:
-    """Its terms are in the image, in /usr/share/doc/NAME/copyright: they are several, without an expression."""
-    version = urllib.parse.quote(package.version, safe="")
-    purl = (
-        f"pkg:deb/debian/{urllib.parse.quote(package.name)}@{version}?arch={package.architecture}&distro={debian.SUITE}"
-    )
-    return {
-        "type": "library",
-        "bom-ref": purl,
-        "name": package.name,
-        "version": package.version,
-        "purl": purl,
-        "hashes": [{"alg": "SHA-256", "content": package.sha256}],
-    }
-
-
-def _describe(dependency: dependencies.Dependency) -> dict[str, Any]:
-    component = _component(dependency.name, dependency.version, licences.find(dependency.name))
-    component["scope"] = "optional" if dependency.is_optional else "required"
+def _describe(dependency: dependencies.Dependency) -> component.Component:
+    described = _component(dependency.name, dependency.version, licences.find(dependency.name))
+    described.scope = component.ComponentScope.REQUIRED
     if dependency.is_optional:
-        component["properties"] = [{"name": "windlass:extra", "value": extra} for extra in dependency.parts]
-    return component
+        described.scope = component.ComponentScope.OPTIONAL
+        described.properties.update(Property(name="windlass:extra", value=extra) for extra in dependency.parts)
+    return described
 
 
-def _component(name: str, version: str, licence: str) -> dict[str, Any]:
-    purl = _purl(name, version)
-    return {
-        "type": "library",
-        "bom-ref": purl,
-        "name": name,
-        "version": version,
-        "purl": purl,
-        "licenses": [{"expression": licence}],
-    }
+def _describe_package(package: debian.Package) -> component.Component:
+    """Its terms are in the image, in /usr/share/doc/NAME/copyright: they are several, without an expression."""
+    qualifiers = {"arch": package.architecture, "distro": debian.SUITE}
+    purl = PackageURL("deb", "debian", package.name, package.version, qualifiers)
+    return component.Component(
+        name=package.name,
+        version=package.version,
+        purl=purl,
+        bom_ref=str(purl),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=package.sha256)],
+    )
 
 
-def _purl(name: str, version: str) -> str:
-    return f"pkg:pypi/{name}@{version}"
+def _component(name: str, version: str, licence: str) -> component.Component:
+    purl = PackageURL("pypi", None, name, version)
+    terms = [license.LicenseExpression(licence)]
+    return component.Component(name=name, version=version, purl=purl, bom_ref=str(purl), licenses=terms)

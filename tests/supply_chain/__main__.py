@@ -3,15 +3,15 @@
 `make supply KIND=sbom` calls it.
 """
 
-import importlib
 import sys
 from pathlib import Path
 
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
 
 def main() -> int:
-    schema = importlib.import_module("cyclonedx.schema")
-    validation = importlib.import_module("cyclonedx.validation.json")
-    validator = validation.JsonStrictValidator(schema.SchemaVersion.V1_6)
+    validator = JsonStrictValidator(SchemaVersion.V1_6)
     complaints = {path: validator.validate_str(Path(path).read_text("utf-8")) for path in sys.argv[1:]}
     for path, complaint in complaints.items():
         print(f"{path}: {complaint or 'as the schema has it'}")

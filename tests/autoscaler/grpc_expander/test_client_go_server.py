@@ -230,15 +230,22 @@ def test_a_server_is_believed_by_its_authority_or_by_its_own_certificate(
     ) == expander_requests.opinion("a")
 
 
-@pytest.mark.parametrize(("host", "trusted"), [("localhost", "stranger"), ("127.0.0.1", "authority")])
+@pytest.mark.parametrize(
+    ("host", "trusted", "said"),
+    [
+        ("localhost", "stranger", "CERTIFICATE_VERIFY_FAILED"),
+        ("127.0.0.1", "authority", "Hostname Verification Check failed"),
+    ],
+)
 def test_a_server_that_cannot_prove_who_it_is_is_told_nothing(
-    encrypted: go_server.Served, certificates: Certificates, host: str, trusted: str
+    encrypted: go_server.Served, certificates: Certificates, host: str, trusted: str, said: str
 ) -> None:
     encrypted.tell("answer a")
     at = expander_query.parse_address(f"{host}:{encrypted.port}")
     opinion = GrpcExpanderClient(at, str(getattr(certificates, trusted)), 60.0).best_options(expander_requests.ask())
-    assert opinion.failure.startswith(f"Unavailable: {host}:{encrypted.port} cannot be reached: ")
-    assert "certificate verify failed" in opinion.failure
+    assert opinion.failure.startswith("Unavailable: ")
+    assert f":{encrypted.port}: " in opinion.failure
+    assert said in opinion.failure
     assert encrypted.count_calls() == 0
 
 
@@ -280,7 +287,8 @@ def test_an_error_is_told_in_the_servers_words(plain: go_server.Served) -> None:
 )
 def test_what_is_no_answer_at_all_counts_as_none(plain: go_server.Served, answer: str) -> None:
     plain.tell(f"raw {answer}")
-    assert "expected" in (failure := dial(plain).best_options(expander_requests.ask()).failure) or "found" in failure
+    failure = dial(plain).best_options(expander_requests.ask()).failure
+    assert failure.startswith("expected a BestOptionsResponse: ")
 
 
 def test_fields_that_nobody_knows_are_passed_over(plain: go_server.Served) -> None:
@@ -293,9 +301,9 @@ def test_a_server_that_went_and_came_back_is_asked_as_before(expander_binary: Pa
         served.tell("answer a")
         server = dial(served)
         assert server.best_options(expander_requests.ask()) == expander_requests.opinion("a")
-    assert server.best_options(expander_requests.ask()).failure.startswith(
-        f"Unavailable: 127.0.0.1:{served.port} cannot be reached: "
-    )
+    failure = server.best_options(expander_requests.ask()).failure
+    assert failure.startswith("Unavailable: ")
+    assert f"127.0.0.1:{served.port}: Failed to connect" in failure
     with go_server.serving(expander_binary, port=served.port) as served:
         served.tell("answer b")
         assert server.best_options(expander_requests.ask()) == expander_requests.opinion("b")

@@ -92,10 +92,10 @@ def test_where_no_server_need_be_named_the_next_expander_decides() -> None:
 
 
 def test_a_missing_package_is_named_and_everything_else_works_without_it() -> None:
-    """In a process of its own that knows no h2."""
+    """In a process of its own that knows no grpcio."""
     tried = """
 import sys
-sys.modules["h2"] = None
+sys.modules["grpc"] = None
 from windlass import errors
 from windlass.autoscaler.options import process_options
 from windlass.autoscaler.grpc_expander import expander_query
@@ -108,6 +108,19 @@ except errors.InvalidInput as error:
     assert done.stdout == (
         "--expander: grpc needs the extra `grpc`: install it with pip install 'windlass-autoscaler[grpc]'\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("a:1", "dns:///a:1"),
+        ("[::1]:2", "dns:///[::1]:2"),
+        ("unix:/x", "unix:/x"),
+        ("passthrough:///a:3", "dns:///a:3"),
+    ],
+)
+def test_a_server_is_found_as_grpc_spells_its_address(text: str, target: str) -> None:
+    assert expander_query.parse_address(text).target == target
 
 
 def test_the_protocol_is_shipped() -> None:

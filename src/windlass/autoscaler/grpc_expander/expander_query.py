@@ -1,10 +1,7 @@
 """Expander query: address, set-up and use of the external expander.
 
-`decide_with_expander` repeats until no question is left or time is up. `client` is imported only where it is needed: h2
-is an optional dependency.
-
-`decide_with_expander` repeats until there is no question left or time is up. `client` is imported only where it is
-needed: h2 is an optional dependency.
+`decide_with_expander` repeats until no question is left or time is up. `client` is imported only where it is needed:
+grpcio is an optional dependency.
 """
 
 import re
@@ -45,6 +42,11 @@ class ExpanderAddress:
         if self.path:
             return "localhost"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def target(self) -> str:
+        """The address as gRPC spells it."""
+        return f"unix:{self.path}" if self.path else f"dns:///{self.authority}"
 
 
 def parse_address(text: str) -> ExpanderAddress:
