@@ -1,7 +1,8 @@
 """The dashboard: what publishing costs a loop at 15,000 nodes, and how the page does in a real browser.
 
 `unwatched_seconds` is added to a loop of `loop-15k`'s cluster while nobody watches, `watched_seconds` while somebody
-does; `whole_bytes` is what a reader gets first, `change_bytes` after a loop in which one node changed.
+does; `whole_bytes` is what a reader gets first, `change_bytes` after a loop in which one node changed;
+`history_seconds` is one sample of the history, which is taken every 30 s at most.
 
 Then the page: the story of tests/web/town.yaml, two thousand nodes, is played for its hour at 60 times real time while
 people click nodes and pods and press keys. `interaction_ms` is the time from a click or key to the next picture, and
@@ -14,6 +15,7 @@ machine's cores to others, `heap_mib` what the page holds after a garbage collec
 import asyncio
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -24,11 +26,14 @@ from benchmarks import dashboard_waits as waits
 from benchmarks import loop_15k, loops
 from tests.web import chromium
 from tests.web.dashboard_process import play
+from windlass.cli import scenario_input
 from windlass.engine.loop import decide
 from windlass.engine.loop_memory import LoopMemory
 from windlass.explain.decision_view import DecisionView
-from windlass.observability import status_model
+from windlass.observability import history, status_builder, status_model
 from windlass.observability.status_publisher import StatusPublisher
+from windlass.simulator import autoscaler_run
+from windlass.simulator.report import page as report_page
 
 ROOT = Path(__file__).parents[1]
 TOWN = ROOT / "tests" / "web" / "town.yaml"
@@ -38,7 +43,7 @@ ROUNDS = 10
 
 CLOCK_S = "document.getElementById('clock').dataset.atS"
 _EVENTFUL = """document.querySelectorAll("#timeline li").length > 12 && [...document.querySelectorAll(".states")]
-  .some((line) => /[0-9]+ (booting|asked for|draining)/.test(line.textContent))"""
+  .some((line) => /[0-9]+ (booting|requested|draining)/.test(line.textContent))"""
 
 
 def run() -> dict[str, Any]:
@@ -53,6 +58,9 @@ async def measure_publishing() -> dict[str, Any]:
     """Within an event loop, because watchers live in one."""
     cluster = loop_15k.Cluster(loop_15k.NODES)
     decision = decide(cluster.seen, LoopMemory(), loop_15k.settings(), loops.NOW_S)
+    view, past = DecisionView(decision), history.HistoryBuffer(0.0)
+    figures = [status_builder.measure_cluster(view.observation, loops.NOW_S + second) for second in range(ROUNDS)]
+    sampled = [_time(lambda figure=figure: past.note(view, figure)) for figure in figures]
     published = StatusPublisher(lambda: loops.NOW_S)
     published.on_decision(DecisionView(decision), loops.NOW_S)  # the decision itself is told once
     unwatched = [_time(lambda: published.on_decision(DecisionView(decision), loops.NOW_S)) for _ in range(ROUNDS)]
@@ -67,6 +75,7 @@ async def measure_publishing() -> dict[str, Any]:
         "seconds": statistics.median(unwatched),
         "unwatched_seconds": statistics.median(unwatched),
         "watched_seconds": statistics.median(watched),
+        "history_seconds": statistics.median(sampled),
         "whole_bytes": len(whole.data),
         "change_bytes": len(msgspec.json.encode(status_model.diff_status(before, after))),
     }
@@ -135,7 +144,7 @@ async def interact(page: chromium.Page) -> None:
 
 
 async def take_pictures(binary: str) -> None:
-    """As the documents show them: light and dark, a node and a pod explained, a phone."""
+    """As the documents show them: light and dark, a node, a pod and a decision, a phone, a report."""
     PICTURES.mkdir(exist_ok=True)
     with play(TOWN, SPEED) as stage:
         async with chromium.browse(binary) as page:
@@ -158,8 +167,30 @@ async def take_pictures(binary: str) -> None:
             await page.prefer("light")
             await take(page, "dashboard-pod")
             await page.press("Escape")
+            await page.ask("document.querySelector('.h-kind.kind-up input').click()")
+            await page.wait("document.querySelector('#timeline .kind-up') !== null")
+            await page.ask("[...document.querySelectorAll('#timeline .kind-up')].at(-1).click()")
+            await page.wait("document.getElementById('panel-answer').textContent.includes('Options')")
+            await take(page, "dashboard-decision")
+            await page.press("Escape")
+            await page.ask("document.querySelector('.h-kind.kind-up input').click()")
             await page.resize(390, 844, scale=1.5, is_phone=True)
             await take(page, "dashboard-phone")
+            await take_report(page)
+
+
+async def take_report(page: chromium.Page) -> None:
+    """Of the scenario that the quick start plays."""
+    (scenario,) = scenario_input.read_scenarios(["stock-out"], [], None)
+    with tempfile.TemporaryDirectory() as home:
+        place = Path(home) / "report.html"
+        # In a thread: a simulation has an event loop of its own.
+        run = await asyncio.to_thread(autoscaler_run.run_scenario, "as written", scenario, None, lambda _: None)
+        place.write_text(report_page.render_report([run]))
+        await page.resize(1200, 1000)
+        await page.open(place.as_uri())
+        await page.wait("document.querySelectorAll('.h-row').length > 0")
+        await take(page, "report")
 
 
 async def take(page: chromium.Page, name: str) -> None:

@@ -14,7 +14,7 @@ from windlass.explain.groups import GroupExplanation
 from windlass.explain.nodes import NodeExplanation
 from windlass.explain.pods import PodExplanation
 from windlass.observability import status_routes
-from windlass.observability.status_model import PublishedStatus, StatusChange
+from windlass.observability.status_model import DecisionReport, PublishedHistory, PublishedStatus, StatusChange
 
 _GROUP = f"{status_routes.EXPLAIN_PATH}group/KIND/NAMESPACE/NAME"
 ANSWERS: Mapping[str, tuple[type, str]] = {
@@ -23,6 +23,11 @@ ANSWERS: Mapping[str, tuple[type, str]] = {
     f"{status_routes.PUBLISHED_STREAM_PATH}, event `change`": (
         StatusChange,
         "one after each loop that changed something",
+    ),
+    status_routes.HISTORY_PATH: (PublishedHistory, "samples and decisions of the past; `?after=SECONDS`: later ones"),
+    f"{status_routes.PUBLISHED_PATH}/decisions/NUMBER": (
+        DecisionReport,
+        "one decision: options, pods, refusals, what followed",
     ),
     f"{status_routes.EXPLAIN_PATH}pod/NAMESPACE/NAME": (PodExplanation, "why a pod waits, or what becomes of it"),
     f"{status_routes.EXPLAIN_PATH}node/NAME": (NodeExplanation, "why a node stays, or goes"),

@@ -173,21 +173,31 @@ CURRENCY_VARIABLE = "WINDLASS_CURRENCY"
 """Environment variable with the currency of prices, such as `$` or `EUR`. Prices have none by default."""
 
 
-def format_money(value: float) -> str:
-    """A cost or a price: `1,235`, `12.30`, `0.0052`, with the currency if one is set."""
+def find_currency(given: str = "") -> str:
+    """The currency that is given, otherwise that of the environment; empty: costs have no unit."""
+    return (given or os.environ.get(CURRENCY_VARIABLE, "")).strip()
+
+
+def format_money(value: float, currency: str = "", *, is_price: bool = False) -> str:
+    """The one way to write a cost: `1,235`, `12.50`, `0.0052`. Small amounts, and the price of one node (`is_price`),
+    have up to four decimals. `currency`: by default that of the environment.
+    """
     if abs(value) >= 1000:
-        return with_currency(f"{value:,.0f}")
-    return with_currency(f"{value:.3g}" if 0 < abs(value) < 0.1 else f"{value:,.2f}")
+        return _add_currency(f"{value:,.0f}", currency)
+    if not is_price and abs(value) >= 0.1:
+        return _add_currency(f"{value:,.2f}", currency)
+    whole, _, decimals = f"{value:.4f}".partition(".")
+    return _add_currency(f"{whole}.{decimals[:2]}{decimals[2:].rstrip('0')}", currency)
 
 
-def format_money_per_hour(value: float) -> str:
-    return f"{format_money(value)}/h"
+def format_money_per_hour(value: float, currency: str = "", *, is_price: bool = False) -> str:
+    return f"{format_money(value, currency, is_price=is_price)}/h"
 
 
-def with_currency(amount: str) -> str:
+def _add_currency(amount: str, currency: str) -> str:
     """A symbol goes before the amount, a code after it."""
-    currency = os.environ.get(CURRENCY_VARIABLE, "").strip()
-    return f"{amount} {currency}" if currency.isalpha() else f"{currency}{amount}"
+    currency = find_currency(currency)
+    return f"{amount} {currency}" if currency[:1].isalpha() else f"{currency}{amount}"
 
 
 def format_list(names: Sequence[str], limit: int = 5) -> str:

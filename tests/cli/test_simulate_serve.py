@@ -11,6 +11,7 @@ from tests.cli.run import windlass
 from tests.cli.test_simulate import STORY
 from windlass.cli.simulate import SIMULATION_NICENESS, serve_simulation
 from windlass.simulator.autoscaler_run import ObservedSimulation
+from windlass.simulator.scenario import loader
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_the_story_lets_the_server_and_the_browser_run_first() -> None:
     found: dict[str, int] = {}
 
     def play() -> None:  # in a thread, because niceness cannot be taken back
-        with serve_simulation(ObservedSimulation("small", 60.0), "127.0.0.1:0"):
+        with serve_simulation(ObservedSimulation(loader.parse_scenario(STORY, "small")), "127.0.0.1:0"):
             found.update({item.name: _niceness(item) for item in threading.enumerate() if item.name not in before})
 
     before, own = {entry.name for entry in threading.enumerate()}, _niceness(threading.current_thread())

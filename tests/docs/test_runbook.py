@@ -1,11 +1,13 @@
 """The runbook has an entry for every alert and every reason, and each says what to look at and what to do."""
 
+import inspect
 import re
 
 import pytest
 
 from tests.docs.test_alerts import read_alerts
 from tools import events_reference, reason_codes
+from windlass.observability import decision_log
 
 ENTRIES = events_reference.find()
 
@@ -42,6 +44,13 @@ def _spell(one: str | frozenset[str]) -> str:
 def test_an_event_is_of_the_type_that_the_runbook_says(reason: str, kinds: frozenset[str]) -> None:
     lead = ENTRIES[reason].lead
     assert {kind for kind in ("Normal", "Warning") if kind in lead} == (kinds or {"Warning"})
+
+
+def test_every_reason_of_the_decision_log_is_an_entry() -> None:
+    """The dashboard and reports link to it."""
+    named = re.findall(r'"((?:[A-Z][a-z]+){2,})"', inspect.getsource(decision_log))
+    assert {"TriggeredScaleUp", "NotTriggerScaleUp", "ScaleDownFailed"} <= set(named)
+    assert sorted(set(named) - set(ENTRIES)) == []
 
 
 def test_no_two_entries_have_one_name() -> None:

@@ -52,3 +52,4 @@ def test_money_has_the_currency_that_is_set_and_none_by_default(monkeypatch: pyt
     assert formatting.format_money_per_hour(12.3) == "$12.30/h"
     monkeypatch.setenv(formatting.CURRENCY_VARIABLE, "EUR")
     assert formatting.format_money(0.05) == "0.05 EUR"
+    assert formatting.format_money(0.05, "$") == "$0.05"

@@ -26,7 +26,7 @@ def ignore(_: object) -> None: ...
 
 def test_a_story_is_the_same_whoever_watches() -> None:
     alone = simulation.Simulation(read_story()).run(autoscaler_run.run_autoscaler)
-    watched = ObservedSimulation("small", float(read_story().duration))
+    watched = ObservedSimulation(read_story())
     simulation_result = simulation.Simulation(read_story()).run(lambda story: watched.run(story, ignore))
     assert (simulation_result.totals, simulation_result.series) == (alone.totals, alone.series)
 
@@ -34,7 +34,7 @@ def test_a_story_is_the_same_whoever_watches() -> None:
 def test_a_story_can_be_watched_and_asked_from_another_thread(tmp_path: Path) -> None:
     file = tmp_path / "small.rec"
     story = read_story(record=str(file))
-    watched = ObservedSimulation("small", float(story.duration), speed=600.0)
+    watched = ObservedSimulation(story, speed=600.0)
     playing = threading.Thread(target=simulation.Simulation(story).run, args=(lambda one: watched.run(one, ignore),))
 
     async def watch() -> tuple[list[str], PublishedStatus]:
@@ -69,7 +69,13 @@ def test_a_story_can_be_watched_and_asked_from_another_thread(tmp_path: Path) ->
 
 def test_a_story_that_has_not_begun_says_so() -> None:
     async def ask() -> None:
-        await ObservedSimulation("small", 60.0).query(lambda *moment: None)
+        await ObservedSimulation(read_story()).query(lambda *moment: None)
 
     with pytest.raises(errors.WindlassError, match="has not started"):
         asyncio.run(ask())
+
+
+def test_the_page_is_told_the_cluster_the_currency_and_where_the_runbook_is() -> None:
+    flags = {"cluster-name": "prod", "currency": "EUR", "runbook": "https://runbook/#"}
+    setting = ObservedSimulation(read_story(**flags)).published.setting
+    assert (setting.cluster_name, setting.currency, setting.runbook) == ("prod", "EUR", "https://runbook/#")

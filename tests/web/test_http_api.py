@@ -73,6 +73,17 @@ def test_explanations_of_pods(url: str, status: Any) -> None:
     assert [fault for answer in found for fault in faults(answer, "PodExplanation")] == []
 
 
+def test_the_history_and_its_decisions(url: str, status: Any) -> None:
+    found = get(f"{url}/published/history")
+    assert found["samples"]
+    assert faults(found, "PublishedHistory") == []
+    for decision in found["decisions"]:
+        report = get(f"{url}/published/decisions/{decision['number']}")
+        assert faults(report, "DecisionReport") == []
+        assert report["decision"] == decision
+    assert any("options" in report["detail"] for report in [get(f"{url}/published/decisions/0")])
+
+
 def test_the_cluster(url: str, status: Any) -> None:
     assert status["cluster"]["nodes"] > 0
     assert faults(get(f"{url}/statusz"), "ClusterExplanation") == []

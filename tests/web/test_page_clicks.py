@@ -28,7 +28,7 @@ async def watched(tab: chromium.Page) -> AsyncIterator[Cluster]:
     cluster.go_round()
     async with serve(cluster) as url:
         await tab.open(url)
-        await tab.wait(f"{FIRST} !== null && {CELLS}?.height > 1 && {IS_TOLD}")
+        await tab.wait(f"{FIRST} !== null && {CELLS}?.clientHeight > 1 && {IS_TOLD}")
         yield cluster
 
 
@@ -36,6 +36,7 @@ async def point_at(tab: chromium.Page, element: str) -> tuple[float, float]:
     """Near its upper left corner, wherever that is once everything is laid out."""
     async with asyncio.timeout(POINTED_S):
         while True:
+            await tab.ask(f"{element}.scrollIntoView({{ block: 'nearest' }})")
             box = await tab.ask(f"{element}.getBoundingClientRect().toJSON()")
             await tab.point(box["x"] + 5, box["y"] + 5)
             if await tab.ask(f"{element}.matches(':hover')"):

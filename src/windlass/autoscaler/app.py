@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from windlass import clock, errors
+from windlass import clock, errors, formatting
 from windlass.autoscaler import (
     cluster_informers,
     http_endpoints,
@@ -87,10 +87,21 @@ async def run(settings: Settings, options: ProcessOptions, beside: ServeDashboar
     if options.leads:
         _read_election_settings(options.leader_election)  # before a cluster is looked for
     async with connect(time, options.clients) as servers:
-        published = StatusPublisher(time.now_s, status_builder.PublisherInfo(options.mode.name))
+        published = StatusPublisher(time.now_s, describe_publisher(options, options.mode.name))
         process = AutoscalerProcess(servers, settings, options, config, time, published=published)
         async with beside(options.dashboard, published, process.autoscaler):
             await process.run()
+
+
+def describe_publisher(
+    options: ProcessOptions, mode: str, name: str = "", speed: float = 1.0
+) -> status_builder.PublisherInfo:
+    """What a process with these options says of itself in its published status."""
+    told = options.reporting
+    currency = formatting.find_currency(told.currency)
+    return status_builder.PublisherInfo(
+        mode, name, speed, told.cluster_name, currency, options.recording.record, told.runbook
+    )
 
 
 def _read_election_settings(options: LeaderElectionOptions) -> leader_election.LeaderElectionSettings:

@@ -208,7 +208,7 @@ def _run_scenario(
     if shown is None:
         return _print_result(_run_all(scenario, trace, settings, autoscaler_run.run_autoscaler), place, output)
     address, speed = shown
-    watched = ObservedSimulation(scenario.name, float(scenario.duration), speed)
+    watched = ObservedSimulation(scenario, speed)
     with serve_simulation(watched, address) as page:
         print(f"dashboard: {page}", file=sys.stderr, flush=True)
         is_met = _print_result(_run_all(scenario, trace, settings, watched.run), place, output)

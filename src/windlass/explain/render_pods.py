@@ -308,12 +308,16 @@ def render_choice(choice: ChoiceExplanation, tones: TextStyle) -> Iterator[str]:
             str(option_explanation.nodes),
             str(option_explanation.pods),
             f"{option_explanation.waste:.3f}",
-            "" if option_explanation.price_per_hour is None else f"{option_explanation.price_per_hour:g}",
+            _format_price(option_explanation.price_per_hour),
             _describe_growth(choice, option_explanation.group),
         )
         for option_explanation in choice.options
     ]
     yield from formatting.format_table(("  GROUP", "NODES", "PODS", "WASTE", "PRICE/H", ""), rows, tones)
+
+
+def _format_price(price: float | None) -> str:
+    return "" if price is None else formatting.format_money(price, is_price=True)
 
 
 def _describe_growth(choice: ChoiceExplanation, group: str) -> str:

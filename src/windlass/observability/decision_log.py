@@ -4,19 +4,24 @@ A cached decision is logged once.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
+
+import msgspec
 
 from windlass import formatting
 from windlass.engine import drain_loop
+from windlass.engine.cluster_state import scale_requests
 from windlass.engine.drain_loop import DrainLoopResult
 from windlass.engine.loop import Decision
-from windlass.engine.model import plan
+from windlass.engine.model import cluster_health, plan
 from windlass.engine.model.decision_record import NOT_ACTIONABLE, DecisionRecord, LoopStop, ScaleDownResult
 from windlass.engine.model.drains import DrainPhase
 from windlass.engine.model.scale_up_status import ScaleUpProposal, ScaleUpResult
 from windlass.explain.decision_view import DecisionView
+from windlass.observability import decision_details
+from windlass.observability.decision_details import DecisionDetail, DecisionOutcome, OutcomeTracker
 
 _MAX_SHOWN = 5
 """Maximum number of names in a line."""
@@ -115,6 +120,13 @@ EntryKind = Literal["up", "down", "trouble", "wait"]
 _MAX_NODES_NAMED = 6
 """Maximum number of nodes listed by name."""
 
+_MAX_KINDS = 3
+"""Maximum number of sets of equivalent pods for which an example is named."""
+
+
+MAX_DETAIL_BYTES = 8 * 2**20
+"""Maximum total size, as JSON, of the details that a log with a limit keeps: the oldest are dropped first."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
@@ -129,18 +141,54 @@ class LogEntry:
     """Ids of the groups concerned."""
     nodes: tuple[str, ...] = ()
     """Names of the first nodes concerned."""
+    reason: str = ""
+    """The reason that names its entry of the runbook."""
+    namespaces: tuple[str, ...] = ()
+    """Namespaces of the pods concerned."""
+    detail: DecisionDetail | None = field(default=None, compare=False, repr=False)
+    """None in a log with a limit, which keeps it apart: see `DecisionLog.detail_of`."""
 
 
 class DecisionLog:
-    """Collects entries from decisions: all of them, or the last `most`."""
+    """Collects entries from decisions, with what followed: all of them, or the last `most`."""
 
     def __init__(self, now_s: Callable[[], float], most: int | None = None) -> None:
         self.entries: deque[LogEntry] = deque(maxlen=most)
         self.count = 0
         """Number of entries so far, including dropped ones."""
+        self._outcomes: dict[int, list[DecisionOutcome]] = {}
+        self._tracker = OutcomeTracker()
         self._now_s = now_s
         self._last: DecisionRecord | None = None
         self._waiting: LogEntry | None = None
+        self._details: dict[int, bytes] = {}
+        """Details as JSON, a quarter of the memory, by number of the entry, oldest first, where there is a limit."""
+        self._detail_bytes = 0
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest entry that is kept."""
+        return self.count - len(self.entries)
+
+    @property
+    def outcomes(self) -> Mapping[int, tuple[DecisionOutcome, ...]]:
+        """What followed each entry, by its number."""
+        return {number: tuple(followed) for number, followed in self._outcomes.items()}
+
+    def outcomes_of(self, number: int) -> tuple[DecisionOutcome, ...]:
+        """What followed one entry."""
+        return tuple(self._outcomes.get(number, ()))
+
+    def detail_of(self, number: int) -> DecisionDetail | None:
+        """The detail of one entry; None: it had none, or is no longer kept."""
+        if number in self._details:
+            return msgspec.json.decode(self._details[number], type=DecisionDetail)
+        entry = self.find(number)
+        return None if entry is None else entry.detail
+
+    def find(self, number: int) -> LogEntry | None:
+        """The entry of this number; None if it is not kept."""
+        return self.entries[number - self.first] if self.first <= number < self.count else None
 
     def add_decision(self, view: DecisionView) -> None:
         """Add the entries of a decision. A cached decision is added once."""
@@ -148,24 +196,64 @@ class DecisionLog:
             return
         self._last = view.record
         at_s = round(self._now_s(), 3)
-        for fields in (*_trouble_entries(view.decision), *_scale_up_entries(view.record), *_scale_down_entries(view)):
-            self._append(LogEntry(at_s, *fields))
+        for about, said, is_bad in self._tracker.observe(view):
+            self._add_outcome(about, DecisionOutcome(at_s, said, is_bad))
+        for entry in _trouble_entries(at_s, view.decision):
+            self._append(entry)
+        for proposal in view.record.scale_ups:
+            number = self._append(_scale_up_entry(at_s, proposal)) if proposal.increases else None
+            if number is not None:
+                self._tracker.follow_scale_up(number, proposal, view)
+        for group in dict.fromkeys(drain.group for drain in view.deletions):
+            drains = [drain for drain in view.deletions if drain.group == group]
+            number = self._append(_scale_down_entry(at_s, view, group, drains))
+            if number is not None:
+                self._tracker.follow_removals(number, drains)
         self._add_waiting(at_s, view.record)
 
     def add_drains(self, advanced: DrainLoopResult) -> None:
         """Add entries of failed drains only: progress is shown at the node."""
         at_s = round(self._now_s(), 3)
+        for number, said, is_bad in self._tracker.observe_drains(advanced):
+            self._add_outcome(number, DecisionOutcome(at_s, said, is_bad))
         for drain in advanced.story:
             if drain.phase is DrainPhase.ROLLED_BACK:
                 why = str(drain.failure.why) if drain.failure is not None else "the node is needed again"
                 told = f"{short_group_name(drain.group)}: removal of {drain.node} rolled back"
-                self._append(LogEntry(at_s, "trouble", told, why, (drain.group,), (drain.node,)))
+                self._append(LogEntry(at_s, "trouble", told, why, (drain.group,), (drain.node,), "ScaleDownFailed"))
 
-    def _append(self, entry: LogEntry) -> None:
+    def _append(self, entry: LogEntry) -> int | None:
+        """The number of the entry; None if it repeats one of the last."""
         # A decision that is repeated after a rejection has most entries in common with the first.
-        if entry not in list(self.entries)[-_MAX_NODES_NAMED:]:
-            self.entries.append(entry)
-            self.count += 1
+        if entry in list(self.entries)[-_MAX_NODES_NAMED:]:
+            return None
+        number, is_limited = self.count, self.entries.maxlen is not None
+        self.entries.append(replace(entry, detail=None) if is_limited else entry)
+        self.count += 1
+        if is_limited:
+            self._keep_detail(number, entry.detail)
+        return number
+
+    def _keep_detail(self, number: int, detail: DecisionDetail | None) -> None:
+        """Forget what followed entries that are not kept, and the oldest details beyond the limit."""
+        self._outcomes.pop(self.first - 1, None)
+        if detail is not None:
+            self._details[number] = msgspec.json.encode(detail)
+            self._detail_bytes += len(self._details[number])
+        while self._details:
+            oldest = next(iter(self._details))
+            if oldest >= self.first and self._detail_bytes <= MAX_DETAIL_BYTES:
+                return
+            self._detail_bytes -= len(self._details.pop(oldest))
+
+    def _add_outcome(self, number: int, outcome: DecisionOutcome) -> None:
+        """Add what followed an entry. The last of many is replaced by the latest."""
+        if number < self.first:
+            return
+        followed = self._outcomes.setdefault(number, [])
+        if len(followed) == decision_details.MAX_OUTCOMES:
+            followed.pop()
+        followed.append(outcome)
 
     def _add_waiting(self, at_s: float, record: DecisionRecord) -> None:
         rejected = [pods for proposal in record.scale_ups[-1:] for pods in proposal.remaining if pods.rows]
@@ -176,8 +264,16 @@ class DecisionLog:
         reasons = sorted(
             {f"{short_group_name(group)}: {', '.join(why)}" for group, why in rejected[0].rejected.items() if why}
         )
+        detail = decision_details.describe_waiting(record.scale_ups[-1])
         entry = LogEntry(
-            at_s, "wait", f"{formatting.format_count(count, 'pod')} without a fitting group", "; ".join(reasons)
+            at_s,
+            "wait",
+            f"{formatting.format_count(count, 'pod')} without a fitting group",
+            "; ".join(reasons),
+            tuple(dict.fromkeys(refusal.group for refusal in detail.refusals)),
+            reason="NotTriggerScaleUp",
+            namespaces=decision_details.find_namespaces(detail),
+            detail=detail,
         )
         if self._waiting is None or (entry.said, entry.why) != (self._waiting.said, self._waiting.why):
             self._waiting = entry
@@ -189,37 +285,49 @@ def short_group_name(group: str) -> str:
     return group.rpartition("/")[2]
 
 
-_EntryFields = tuple[EntryKind, str, str, tuple[str, ...], tuple[str, ...]]
-
-
-def _trouble_entries(decision: Decision) -> Iterator[_EntryFields]:
+def _trouble_entries(at_s: float, decision: Decision) -> Iterator[LogEntry]:
     record = decision.story
     for failure in record.health.failures:
         said = f"{short_group_name(failure.group)}: {formatting.format_count(failure.nodes, 'node')} failed to start"
-        yield "trouble", said, f"{failure.error.code}; the group backs off", (failure.group,), ()
+        why, reason = f"{failure.error.code}; the group backs off", _failure_reason(failure)
+        yield LogEntry(at_s, "trouble", said, why, (failure.group,), reason=reason)
     for instruction in decision.plan:
         match instruction:
             case plan.ReduceTarget(group, by, why):
-                yield "trouble", f"{short_group_name(group)}: target size reduced by {by}", why, (group,), ()
+                said = f"{short_group_name(group)}: target size reduced by {by}"
+                yield LogEntry(at_s, "trouble", said, why, (group,), reason="ScaleUpTimedOut")
             case plan.DeleteInstances(group, instances, why):
                 said = f"{short_group_name(group)}: {formatting.format_count(len(instances), 'instance')} removed"
-                yield "trouble", said, why, (group,), ()
+                yield LogEntry(at_s, "trouble", said, why, (group,), reason="DeleteUnregistered")
     if record.repairs.stop is LoopStop.UNHEALTHY:
         health = record.health.verdict
-        yield "trouble", "scaling is stopped", f"{health.lacking} of {health.nodes} nodes are unready", (), ()
+        why = f"{health.lacking} of {health.nodes} nodes are unready"
+        yield LogEntry(at_s, "trouble", "scaling is stopped", why, reason="ClusterUnhealthy")
     elif record.repairs.stop in NOT_ACTIONABLE:
-        yield "trouble", "scaling is stopped", f"{record.repairs.stop}, and --scale-up-from-zero is off", (), ()
+        why = f"{record.repairs.stop}, and --scale-up-from-zero is off"
+        yield LogEntry(at_s, "trouble", "scaling is stopped", why, reason="ClusterUnhealthy")
 
 
-def _scale_up_entries(record: DecisionRecord) -> Iterator[_EntryFields]:
-    for proposal in record.scale_ups:
-        grown = [
-            f"{short_group_name(increase.group.id)} {increase.group.size}→{increase.new_size}"
-            for increase in proposal.increases
-        ]
-        if grown:
-            groups = tuple(increase.group.id for increase in proposal.increases)
-            yield "up", f"scale up {', '.join(grown)}", "; ".join(_scale_up_reasons(proposal)), groups, ()
+def _failure_reason(failure: cluster_health.ScaleUpFailure) -> str:
+    return "ScaleUpTimedOut" if failure.error.code == scale_requests.TIMEOUT_CODE else "ScaleUpFailed"
+
+
+def _scale_up_entry(at_s: float, proposal: ScaleUpProposal) -> LogEntry:
+    grown = [
+        f"{short_group_name(increase.group.id)} {increase.group.size}→{increase.new_size}"
+        for increase in proposal.increases
+    ]
+    detail = decision_details.describe_scale_up(proposal)
+    return LogEntry(
+        at_s,
+        "up",
+        f"scale up {', '.join(grown)}",
+        "; ".join(_scale_up_reasons(proposal)),
+        tuple(increase.group.id for increase in proposal.increases),
+        reason="TriggeredScaleUp" if proposal.helped else "ScaledUpGroup",
+        namespaces=decision_details.find_namespaces(detail),
+        detail=detail,
+    )
 
 
 def _scale_up_reasons(proposal: ScaleUpProposal) -> Iterator[str]:
@@ -227,9 +335,7 @@ def _scale_up_reasons(proposal: ScaleUpProposal) -> Iterator[str]:
         yield "below its minimum size"
         return
     helped = frozenset(proposal.helped)
-    kinds = [alike for alike in proposal.considered if not helped.isdisjoint(alike.rows)]
-    example = f" like {kinds[0].pod.namespace}/{kinds[0].pod.name}" if kinds else ""
-    yield f"{formatting.format_count(len(helped), 'pod')}{example} unschedulable"
+    yield f"{formatting.format_count(len(helped), 'pod')}{_describe_kinds(proposal, helped)} unschedulable"
     choice = proposal.choice
     if choice is not None and choice.winner is not None:
         options = len(choice.options)
@@ -239,17 +345,37 @@ def _scale_up_reasons(proposal: ScaleUpProposal) -> Iterator[str]:
         yield f"{short_group_name(group)} was skipped: {', '.join(reasons)}"
 
 
-def _scale_down_entries(view: DecisionView) -> Iterator[_EntryFields]:
-    for group in dict.fromkeys(drain.group for drain in view.deletions):
-        drains = [drain for drain in view.deletions if drain.group == group]
-        evicted = sum(len(drain.evict) for drain in drains)
-        said = f"scale down {short_group_name(group)} by {len(drains)}"
-        if evicted:
-            said += f", {formatting.format_count(evicted, 'pod')} to evict"
-        reasons = [_removal_reason(view, drain) for drain in drains[:_MAX_NODES_NAMED]]
-        if len(drains) > _MAX_NODES_NAMED:
-            reasons.append(f"and {len(drains) - _MAX_NODES_NAMED} more")
-        yield "down", said, "; ".join(reasons), (group,), tuple(drain.node for drain in drains[:_MAX_NODES_NAMED])
+def _describe_kinds(proposal: ScaleUpProposal, helped: frozenset[int]) -> str:
+    """An example of each of the largest sets of equivalent pods, with numbers where there are several."""
+    counted = ((sum(row in helped for row in alike.rows), alike.pod) for alike in proposal.considered)
+    kinds = sorted(((count, f"{pod.namespace}/{pod.name}") for count, pod in counted if count), reverse=True)
+    if len(kinds) == 1:
+        return f" like {kinds[0][1]}"
+    shown = ", ".join(f"{count} like {name}" for count, name in kinds[:_MAX_KINDS])
+    more = f" and {len(kinds) - _MAX_KINDS} more kinds" if len(kinds) > _MAX_KINDS else ""
+    return f" ({shown}{more})" if kinds else ""
+
+
+def _scale_down_entry(at_s: float, view: DecisionView, group: str, drains: Sequence[plan.Drain]) -> LogEntry:
+    evicted = sum(len(drain.evict) for drain in drains)
+    said = f"scale down {short_group_name(group)} by {len(drains)}"
+    if evicted:
+        said += f", {formatting.format_count(evicted, 'pod')} to evict"
+    reasons = [_removal_reason(view, drain) for drain in drains[:_MAX_NODES_NAMED]]
+    if len(drains) > _MAX_NODES_NAMED:
+        reasons.append(f"and {len(drains) - _MAX_NODES_NAMED} more")
+    detail = decision_details.describe_removals(view, drains)
+    return LogEntry(
+        at_s,
+        "down",
+        said,
+        "; ".join(reasons),
+        (group,),
+        tuple(drain.node for drain in drains[:_MAX_NODES_NAMED]),
+        "ScaleDown" if evicted else "ScaleDownEmpty",
+        decision_details.find_namespaces(detail),
+        detail,
+    )
 
 
 def _removal_reason(view: DecisionView, drain: plan.Drain) -> str:

@@ -56,6 +56,15 @@ class ReportingOptions:
     """Path to a TLS certificate for --address. It is reloaded when the file changes."""
     tls_private_key_file: str = ""
     """Path to the private key of --tls-cert-file."""
+    cluster_name: str = ""
+    """Name of the cluster on the dashboard and in the published status. By default the name of its Cluster object, as
+    the annotations of nodes tell it."""
+    currency: str = ""
+    """Currency of the prices of node groups, such as $ or EUR, on the dashboard and in `windlass top`. By default that
+    of the environment variable WINDLASS_CURRENCY, which all commands take; without it costs have no unit."""
+    runbook: str = "docs/runbook.md#"
+    """What the dashboard's links to the runbook begin with; the reason follows. A link is text unless it begins with
+    http."""
     enable_debugging_handlers: bool = True
     """Serve /explain, /statusz, /published, /snapshotz and /debug/pprof on --address to loopback clients. Disable it
     behind a service mesh: its sidecar turns every client into a loopback client."""

@@ -12,13 +12,15 @@ import numpy as np
 
 from windlass.engine import taints
 from windlass.engine.cluster_state import readiness
-from windlass.engine.model import arrays, cluster_health, node_groups, well_known
+from windlass.engine.expanders.price import INSTANCE_TYPE, INSTANCE_TYPE_BETA
+from windlass.engine.model import arrays, cluster_health, facts, node_groups, well_known
 from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.observation import Observation
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.engine.snapshot.node_table import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN
 from windlass.engine.snapshot.pod_table import PodTable
 from windlass.explain.decision_view import DecisionView, GroupView, PodVerdict
+from windlass.observability.options import ReportingOptions
 from windlass.observability.status_model import (
     MAX_PENDING,
     ClusterCost,
@@ -76,8 +78,24 @@ def _describe_registered(
             state, since_s = NodeState.UNNEEDED, since[name]
         group = group_of[name].id if name in group_of else ""
         yield PublishedNode(
-            name, group, state, since_s, cpu[row], memory[row], gpu.get(row), pods[row], node.unschedulable, why
+            name,
+            group,
+            state,
+            since_s,
+            cpu[row],
+            memory[row],
+            gpu.get(row),
+            pods[row],
+            node.unschedulable,
+            _find_label(node, facts.ZONE, facts.ZONE_BETA),
+            _find_label(node, INSTANCE_TYPE, INSTANCE_TYPE_BETA),
+            round(node.created_s) or None,
+            why,
         )
+
+
+def _find_label(node: facts.Node, key: str, former: str) -> str:
+    return node.labels.get(key) or node.labels.get(former, "")
 
 
 def _describe_unregistered(observation: Observation, health: cluster_health.ClusterHealth) -> Iterator[PublishedNode]:
@@ -156,6 +174,8 @@ _WAITING, _ROOM = _PodOutcome(PendingState.WAITING), _PodOutcome(PendingState.RO
 class _PodSet:
     rows: list[int] = field(default_factory=list)
     nodes: dict[str, None] = field(default_factory=dict)
+    upcoming: dict[str, None] = field(default_factory=dict)
+    """Groups of upcoming nodes."""
 
 
 def describe_pending_pods(view: DecisionView, rows: list[int]) -> tuple[PendingPods, ...]:
@@ -174,10 +194,21 @@ def describe_pending_pods(view: DecisionView, rows: list[int]) -> tuple[PendingP
             outcome = outcomes[key] = _describe_verdict(verdict)
         pod_set = sets.setdefault((shape, kind, outcome), _PodSet())
         pod_set.rows.append(row)
-        if node is not None and outcome is _ROOM and len(pod_set.nodes) < _MAX_NODES_NAMED:
-            pod_set.nodes[node] = None
+        if node is not None and outcome is _ROOM:
+            _add_node(view, pod_set, node)
     described = (_describe_pod_set(table, pod_set, outcome) for (_, _, outcome), pod_set in sets.items())
     return tuple(sorted(described, key=lambda pods: (pods.since_s, pods.pod))[:MAX_PENDING])
+
+
+def _add_node(view: DecisionView, pod_set: _PodSet, node: str) -> None:
+    """Add a node by its name, or by its group if it does not exist yet."""
+    if node in view.observation.snapshot.nodes.rows:
+        if len(pod_set.nodes) < _MAX_NODES_NAMED:
+            pod_set.nodes[node] = None
+        return
+    for group, template in view.record.templates.items():
+        if node.rpartition("-upcoming-")[0] == template.node.name:
+            pod_set.upcoming[group] = None
 
 
 def _describe_pod_set(table: PodTable, pod_set: _PodSet, outcome: _PodOutcome) -> PendingPods:
@@ -192,6 +223,7 @@ def _describe_pod_set(table: PodTable, pod_set: _PodSet, outcome: _PodOutcome) -
         float(table.created_s[pod_set.rows].min()),
         outcome.groups,
         tuple(pod_set.nodes),
+        tuple(pod_set.upcoming),
         outcome.reasons,
     )
 
@@ -219,6 +251,11 @@ class PublisherInfo:
     mode: str = "live"
     name: str = ""
     speed: float = 1.0
+    cluster_name: str = ""
+    """Empty: as the nodes' annotations tell."""
+    currency: str = ""
+    recording: str = ""
+    runbook: str = ReportingOptions().runbook
 
 
 LIVE_PUBLISHER = PublisherInfo()
@@ -290,8 +327,15 @@ def build_status(
         sample.memory,
         total_gpu_share(snapshot),
         ClusterCost(sample.cost_per_hour, unpriced=figures.unpriced),
+        publisher.cluster_name or find_cluster_name(observation),
+        publisher.currency,
+        publisher.recording,
+        publisher.runbook,
     )
-    groups = sorted((_describe_group(group, states) for group in view.groups.values()), key=lambda group: group.id)
+    places = _find_places(published_nodes)
+    groups = sorted(
+        (_describe_group(group, states, places) for group in view.groups.values()), key=lambda group: group.id
+    )
     return PublishedStatus(cluster, tuple(groups), published_nodes, describe_pending_pods(view, figures.waiting))
 
 
@@ -308,7 +352,29 @@ def update_drains(
     return msgspec.structs.replace(before, cluster=msgspec.structs.replace(before.cluster, at_s=now_s), nodes=nodes)
 
 
-def _describe_group(view: GroupView, states: Counter[tuple[str, NodeState]]) -> PublishedGroup:
+CLUSTER_NAME_ANNOTATION = "cluster.x-k8s.io/cluster-name"
+
+
+def find_cluster_name(observation: Observation) -> str:
+    """The name of the Cluster object, as the first annotated node tells; empty if none does."""
+    names = (node.annotations.get(CLUSTER_NAME_ANNOTATION, "") for node in observation.nodes)
+    return next(filter(None, names), "")
+
+
+Places = Mapping[str, tuple[set[str], set[str]]]
+"""Zones and instance types of a group's nodes."""
+
+
+def _find_places(nodes: tuple[PublishedNode, ...]) -> Places:
+    places: dict[str, tuple[set[str], set[str]]] = {}
+    for node in nodes:
+        zones, types = places.setdefault(node.group, (set(), set()))
+        zones.add(node.zone)
+        types.add(node.machine_type)
+    return places
+
+
+def _describe_group(view: GroupView, states: Counter[tuple[str, NodeState]], places: Places) -> PublishedGroup:
     group, id = view.group, view.group.id
     target_size = view.target_size if view.new_size is None else view.new_size
     backoff = view.health.backoff if view.health is not None else None
@@ -316,6 +382,7 @@ def _describe_group(view: GroupView, states: Counter[tuple[str, NodeState]]) -> 
     others = (NodeState.UNREADY, NodeState.BOOTING, NodeState.FAILED, NodeState.DRAINING)
     present = ready + sum(states[id, state] for state in others)
     price = group.price_per_hour
+    zones, types = places.get(id, (set(), set()))
     return PublishedGroup(
         id,
         group.min_size,
@@ -333,4 +400,6 @@ def _describe_group(view: GroupView, states: Counter[tuple[str, NodeState]]) -> 
         None if price is None else round(price * count_paid_instances(group), 6),
         view.errors,
         view.replicas_owner,
+        tuple(sorted(filter(None, zones))),
+        tuple(sorted(filter(None, types))),
     )

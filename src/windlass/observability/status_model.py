@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
+from windlass.observability import decision_details
+
 
 class NodeState(enum.StrEnum):
     """State of a node."""
@@ -41,6 +43,9 @@ class PublishedNode(msgspec.Struct, frozen=True, omit_defaults=True):
     """Requested share of GPUs; None without GPUs."""
     pods: int = 0
     cordoned: bool = False
+    zone: str = ""
+    machine_type: str = ""
+    created_s: int | None = None
     why: str = ""
     """Why the node is unremovable (Cluster Autoscaler's reason), how far its drain is, or its error."""
 
@@ -77,6 +82,10 @@ class PublishedGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     """Errors of failed instances."""
     replicas_owner: str = ""
     """The controller that manages the group's size, and how to end that; empty without one."""
+    zones: tuple[str, ...] = ()
+    """Zones of its nodes."""
+    machine_types: tuple[str, ...] = ()
+    """Instance types of its nodes."""
 
     @property
     def name(self) -> str:
@@ -123,6 +132,8 @@ class PendingPods(msgspec.Struct, frozen=True, omit_defaults=True):
     """Groups that are scaled up for the pods."""
     nodes: tuple[str, ...] = ()
     """Nodes that the pods fit on."""
+    upcoming: tuple[str, ...] = ()
+    """Groups with upcoming nodes that the pods fit on."""
     reasons: tuple[RejectedGroup, ...] = ()
 
 
@@ -137,6 +148,10 @@ class PublishedDecision(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""
     groups: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    reason: str = ""
+    """The reason that names its entry of the runbook."""
+    namespaces: tuple[str, ...] = ()
+    """Namespaces of the pods concerned."""
 
 
 class ClusterCost(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -168,7 +183,7 @@ class ClusterSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """Time of the loop's decision."""
     loop: int = 0
     name: str = ""
-    """Name of the scenario; empty for a real cluster."""
+    """Name of the scenario or recording; empty for a real cluster."""
     mode: str = "live"
     """live, dry-run, shadow, simulated, recorded"""
     is_over: bool = False
@@ -191,6 +206,14 @@ class ClusterSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     gpu: float | None = None
     """Requested share of all GPUs."""
     cost: ClusterCost = ClusterCost()
+    cluster_name: str = ""
+    """Name of the cluster: of its Cluster object, or --cluster-name; empty if unknown."""
+    currency: str = ""
+    """Currency of prices; empty if unknown."""
+    recording: str = ""
+    """File to which decisions are recorded; empty if they are not."""
+    runbook: str = ""
+    """What links to the runbook begin with."""
 
 
 class PublishedStatus(msgspec.Struct, frozen=True):
@@ -220,6 +243,51 @@ class StatusChange(msgspec.Struct, frozen=True, omit_defaults=True):
     decisions: tuple[PublishedDecision, ...] = ()
     samples: tuple[ClusterSample, ...] = ()
     """New samples."""
+
+
+class HistorySample(msgspec.Struct, frozen=True, array_like=True):
+    """A sample of the history. Sequences are in the order of the history's groups and namespaces."""
+
+    at_s: float
+    nodes: int
+    pending: int
+    """Most pending pods since the previous sample."""
+    cpu: float
+    """Requested share of allocatable, as is `memory`."""
+    memory: float
+    cost_per_hour: float
+    groups: tuple[float, ...] = ()
+    """For each group: nodes, requested and allocatable cores, requested and allocatable GiB, cost per hour."""
+    namespaces: tuple[int, ...] = ()
+    """Pending pods of each namespace."""
+
+
+class PublishedHistory(msgspec.Struct, frozen=True):
+    """What is kept of the past, or the part of it after a time."""
+
+    at_s: float
+    """Now."""
+    from_s: float
+    """Time of the oldest sample."""
+    every_s: float
+    """Minimum seconds between samples. A sample holds until the next one."""
+    groups: tuple[str, ...] = ()
+    """Ids. The last is empty and stands for all further groups, if there are any."""
+    namespaces: tuple[str, ...] = ()
+    """Names. The last is empty and stands for all further namespaces, if there are any."""
+    samples: tuple[HistorySample, ...] = ()
+    decisions: tuple[PublishedDecision, ...] = ()
+    count: int = 0
+    """Number of decisions since the start, those that are no longer kept included."""
+
+
+class DecisionReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One decision with all that is kept of it."""
+
+    decision: PublishedDecision
+    detail: decision_details.DecisionDetail | None = None
+    """None: it had none, or it is no longer kept."""
+    outcomes: tuple[decision_details.DecisionOutcome, ...] = ()
 
 
 MAX_DECISIONS = 300

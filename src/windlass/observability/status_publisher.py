@@ -16,18 +16,23 @@ from windlass.engine.model.drains import ENDED_PHASES
 from windlass.engine.observation import Observation
 from windlass.explain.decision_view import DecisionView
 from windlass.observability import status_builder, status_model
-from windlass.observability.decision_log import DecisionLog
+from windlass.observability.decision_log import DecisionLog, LogEntry
+from windlass.observability.history import HISTORY_INTERVAL_S, HistoryBuffer
 from windlass.observability.status_model import (
     MAX_DECISIONS,
     MAX_SAMPLES,
     ClusterCost,
     ClusterSample,
+    DecisionReport,
     PublishedDecision,
+    PublishedHistory,
     PublishedStatus,
 )
 
 SAMPLE_INTERVAL_S = 10.0
 """Minimum interval between samples."""
+MAX_HISTORY_DECISIONS = 1000
+"""Maximum number of decisions in the history; the status has the last MAX_DECISIONS of them."""
 _MAX_CHANGES = 64
 _MAX_CHANGE_BYTES = 4 * 2**20
 """Maximum total size of changes kept for slow watchers."""
@@ -88,13 +93,17 @@ class StatusPublisher:
         setting: status_builder.PublisherInfo = status_builder.LIVE_PUBLISHER,
         *,
         sample_s: float = SAMPLE_INTERVAL_S,
+        history_s: float = HISTORY_INTERVAL_S,
         pause_s: float = 0.0,
     ) -> None:
-        """`pause_s`: minimum real seconds between two statuses, for fast simulations."""
+        """`history_s`: minimum seconds between two samples of the history. `pause_s`: minimum real seconds between two
+        statuses, for fast simulations.
+        """
         self.setting = setting
         self.now_s = now_s
-        self._decision_log = DecisionLog(now_s, MAX_DECISIONS)
+        self._decision_log = DecisionLog(now_s, MAX_HISTORY_DECISIONS)
         self._history = _StatusHistory(sample_s)
+        self._past = HistoryBuffer(history_s)
         self._pause_s, self._made_s = pause_s, float("-inf")
         self._lock = threading.Lock()
         self._watchers: list[StatusWatcher] = []
@@ -115,10 +124,13 @@ class StatusPublisher:
 
     def on_decision(self, view: DecisionView, now_s: float) -> None:
         """Publish a decision. Must be called while the snapshot is unchanged since the decision."""
-        self._decision_log.add_decision(view)
+        with self._lock:
+            self._decision_log.add_decision(view)
         self._view = view
         figures = status_builder.measure_cluster(view.observation, now_s)
         self._history.note(figures)
+        with self._lock:
+            self._past.note(view, figures)
         self._phases = {name: phase for name, phase in self._phases.items() if name in view.drains}
         if self.is_watched and self._is_time():
             self._put(status_builder.build_status(view, figures, self.setting, self._phases))
@@ -127,7 +139,8 @@ class StatusPublisher:
 
     def on_advance(self, observation: Observation, advanced: DrainLoopResult, now_s: float) -> None:
         """Publish a drain step."""
-        self._decision_log.add_drains(advanced)
+        with self._lock:
+            self._decision_log.add_drains(advanced)
         self._phases = {drain.node: str(drain.phase) for drain in advanced.story if drain.phase not in ENDED_PHASES}
         before, view = self._status, self._view
         if self.is_watched and before is not None and view is not None and self._is_time():
@@ -183,6 +196,34 @@ class StatusPublisher:
             watcher.at = self._number
             return missed
 
+    # History
+
+    def encode_history(self, after_s: float = float("-inf")) -> bytes:
+        """What is kept of the past, samples and decisions after a time: a PublishedHistory as JSON."""
+        with self._lock:
+            log, past = self._decision_log, self._past
+            samples = list(past.samples_after(after_s))
+            decisions = [
+                _publish_entry(log.first + place, entry)
+                for place, entry in enumerate(log.entries)
+                if entry.at_s > after_s
+            ]
+            now_s = self.now_s()
+            from_s = now_s if past.from_s is None else past.from_s
+            found = PublishedHistory(
+                now_s, from_s, past.every_s, past.groups, past.namespaces, decisions=tuple(decisions), count=log.count
+            )
+        return msgspec.json.encode(msgspec.structs.asdict(found) | {"samples": samples})
+
+    def find_decision(self, number: int) -> DecisionReport | None:
+        """One decision with its detail and what followed; None if it is not kept."""
+        with self._lock:
+            log = self._decision_log
+            entry = log.find(number)
+            if entry is None:
+                return None
+            return DecisionReport(_publish_entry(number, entry), log.detail_of(number), log.outcomes_of(number))
+
     # Internals
 
     def _is_time(self) -> bool:
@@ -208,18 +249,10 @@ class StatusPublisher:
             watcher._wake()
 
     def _fill(self, made: PublishedStatus) -> PublishedStatus:
-        log_entries, first = self._decision_log.entries, self._decision_log.count - len(self._decision_log.entries)
+        log = self._decision_log
+        recent = list(log.entries)[-MAX_DECISIONS:]
         decisions = tuple(
-            PublishedDecision(
-                first + place,
-                log_entry.at_s,
-                log_entry.kind,
-                log_entry.said,
-                log_entry.why,
-                log_entry.groups,
-                log_entry.nodes,
-            )
-            for place, log_entry in enumerate(log_entries)
+            _publish_entry(log.count - len(recent) + place, log_entry) for place, log_entry in enumerate(recent)
         )
         cluster = msgspec.structs.replace(made.cluster, cost=self._history.cost)
         samples = tuple(self._history.samples)
@@ -242,6 +275,20 @@ class StatusPublisher:
         epoch, _, number = last_id.partition("-")
         known = epoch == self._epoch and number.isascii() and number.isdigit() and len(number) < 19
         return int(number) if known and int(number) <= self._number else -1
+
+
+def _publish_entry(number: int, entry: LogEntry) -> PublishedDecision:
+    return PublishedDecision(
+        number,
+        entry.at_s,
+        entry.kind,
+        entry.said,
+        entry.why,
+        entry.groups,
+        entry.nodes,
+        entry.reason,
+        entry.namespaces,
+    )
 
 
 def _call_in_loop(loop: asyncio.AbstractEventLoop, act: Callable[[], None]) -> None:

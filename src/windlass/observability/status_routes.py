@@ -1,6 +1,8 @@
 """HTTP routes of the published status and of explain.
 
 /published, /published/stream    status as JSON, and as server-sent events
+/published/history               samples and decisions of the past; ?after=SECONDS for those after a time
+/published/decisions/NUMBER      one decision: the expander's options, pods, refusals, what followed
 /explain/…, /statusz             verdicts for a pod, node, group or the cluster, as JSON or with ?output=text
 
 A process that does not lead has no memory to answer from and returns 503.
@@ -124,6 +126,13 @@ PUBLISHED_PATH = "/published"
 
 PUBLISHED_STREAM_PATH = "/published/stream"
 
+HISTORY_PATH = "/published/history"
+
+DECISION_PATH = "/published/decisions/{number:[0-9]{1,18}}"
+
+_COMPRESSED_APART_BYTES = 16 * 1024
+"""Responses from this size on are compressed in a thread: the loop of the autoscaler runs beside."""
+
 HEARTBEAT_S = 5.0
 """Heartbeat interval of event streams; a client that misses a few reconnects."""
 
@@ -141,6 +150,8 @@ def add_status_routes(app: web.Application, published: StatusPublisher, asked: E
 
     app.on_shutdown.append(end)
     app.router.add_get(PUBLISHED_PATH, _make_status_handler(published, asked))
+    app.router.add_get(HISTORY_PATH, _make_history_handler(published))
+    app.router.add_get(DECISION_PATH, _make_decision_handler(published))
     app.router.add_get(PUBLISHED_STREAM_PATH, _make_stream_handler(published, asked, is_ending))
 
 
@@ -175,6 +186,40 @@ def _make_status_handler(published: StatusPublisher, asked: ExplainSource) -> Ha
         return web.Response(body=message.data, content_type="application/json")
 
     return answer
+
+
+def _make_history_handler(published: StatusPublisher) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        after = request.query.get("after", "-inf")
+        try:
+            after_s = float(after)
+        except ValueError:
+            return web.Response(status=400, text=f"after: found {after!r}, expected seconds since the epoch\n")
+        response = _json_response(published.encode_history(after_s))
+        response.enable_compression()
+        return response
+
+    return answer
+
+
+def _make_decision_handler(published: StatusPublisher) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        number = int(request.match_info["number"])
+        found = published.find_decision(number)
+        if found is None:
+            return web.Response(status=404, text=f"decision {number} is not kept\n")
+        return _json_response(msgspec.json.encode(found))
+
+    return answer
+
+
+def _json_response(body: bytes) -> web.Response:
+    return web.Response(
+        body=body,
+        content_type="application/json",
+        headers={"Cache-Control": "no-store"},
+        zlib_executor_size=_COMPRESSED_APART_BYTES,
+    )
 
 
 def _make_stream_handler(published: StatusPublisher, asked: ExplainSource, is_ending: asyncio.Event) -> Handler:

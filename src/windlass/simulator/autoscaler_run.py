@@ -16,7 +16,7 @@ from windlass import clock, errors
 from windlass.autoscaler import app
 from windlass.autoscaler.app import AutoscalerProcess
 from windlass.autoscaler.autoscaler import Autoscaler, DecisionRunner, run_inline
-from windlass.autoscaler.options import flags
+from windlass.autoscaler.options import flags, process_options
 from windlass.engine.loop import Decision, decide
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model.settings import Settings
@@ -24,7 +24,6 @@ from windlass.engine.observation import Observation
 from windlass.explain import explain_context
 from windlass.explain.decision_view import DecisionView
 from windlass.kube import transport
-from windlass.observability import status_builder
 from windlass.observability.decision_log import DecisionLog
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.providers.clusterapi import auto_discovery
@@ -74,12 +73,8 @@ async def run_process(
     run_decision: DecisionRunner[Decision] = run_inline,
 ) -> None:
     """Run one autoscaler process until cancelled. `run_decision` runs a decision."""
-    given = {name: [model.format_flag(value)] for name, value in scenario.flags.items()}
     servers = app.ApiServers(server, server)
-    settings, options = (
-        flags.parse_settings(given),
-        flags.parse_process_options({**_DEFAULT_FLAGS, **given, **_FORCED_FLAGS}),
-    )
+    settings, options = flags.parse_settings(_format_flags(scenario)), read_process_options(scenario)
     process = app.AutoscalerProcess(
         servers,
         settings,
@@ -97,6 +92,15 @@ async def run_process(
         together.create_task(process.cluster_state.run())
         together.create_task(process.provider.run())
         together.create_task(process.lead())
+
+
+def _format_flags(scenario: model.Scenario) -> dict[str, list[str]]:
+    return {name: [model.format_flag(value)] for name, value in scenario.flags.items()}
+
+
+def read_process_options(scenario: model.Scenario) -> process_options.ProcessOptions:
+    """The process options of a scenario. InvalidInput for unusable flags."""
+    return flags.parse_process_options({**_DEFAULT_FLAGS, **_format_flags(scenario), **_FORCED_FLAGS})
 
 
 def _report_decisions(
@@ -133,7 +137,17 @@ def run_scenario(
     decision_log = DecisionLog(simulation.clock.monotonic_s)
     result = simulation.run(lambda running: with_(running, lambda made: decision_log.add_decision(DecisionView(made))))
     fixed = 0 if trace is None else trace.machine_count
-    return ScenarioRun(label, scenario, result, tuple(decision_log.entries), fixed)
+    options = read_process_options(scenario)
+    return ScenarioRun(
+        label,
+        scenario,
+        result,
+        tuple(decision_log.entries),
+        decision_log.outcomes,
+        fixed,
+        options.reporting,
+        options.recording.record,
+    )
 
 
 T = TypeVar("T")
@@ -150,10 +164,10 @@ _SAMPLES = 600
 class ObservedSimulation:
     """One run. `speed`: scenario seconds per real second; 0: as fast as possible."""
 
-    def __init__(self, name: str, lasts_s: float, speed: float = 0.0) -> None:
-        setting = status_builder.PublisherInfo("simulated", name, speed)
-        sample_s = max(lasts_s / _SAMPLES, 1.0)
-        self.published = StatusPublisher(self._now_s, setting, sample_s=sample_s, pause_s=_PAUSE_S)
+    def __init__(self, scenario: model.Scenario, speed: float = 0.0) -> None:
+        setting = app.describe_publisher(read_process_options(scenario), "simulated", scenario.name, speed)
+        sample_s = max(float(scenario.duration) / _SAMPLES, 1.0)
+        self.published = StatusPublisher(self._now_s, setting, sample_s=sample_s, history_s=sample_s, pause_s=_PAUSE_S)
         self._speed = speed
         self._clock: clock.VirtualClock | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

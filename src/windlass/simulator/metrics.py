@@ -13,6 +13,7 @@ The best of several weights is taken. Capacity is what DaemonSet pods leave of a
 
 import array
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -131,6 +132,8 @@ def _example_node(group: NodeGroup) -> Json:
 
 _HOUR_S = 3600.0
 
+_CORE, _GIB = 1000.0, 2.0**30
+
 
 @dataclass(slots=True)
 class MetricSeries:
@@ -146,6 +149,24 @@ class MetricSeries:
     cost_per_hour: list[float] = field(default_factory=list)
     cost_per_hour_lower_bound: list[float] = field(default_factory=list)
     nodes_lower_bound: list[float] = field(default_factory=list)
+    by_group: dict[str, list[tuple[float, ...]]] = field(default_factory=dict)
+    """By group: requested and allocatable cores, requested and allocatable GiB, cost per hour."""
+    pending_by_namespace: list[dict[str, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _GroupFigures:
+    """What a group has now."""
+
+    used: Counter[str] = field(default_factory=Counter)
+    has: Counter[str] = field(default_factory=Counter)
+    cost: float = 0.0
+
+    @property
+    def sample(self) -> tuple[float, ...]:
+        cores = (round(float(amounts["cpu"]) / _CORE, 2) for amounts in (self.used, self.has))
+        memory = (round(float(amounts["memory"]) / _GIB, 2) for amounts in (self.used, self.has))
+        return (*cores, *memory, round(self.cost, 4))
 
 
 @dataclass(slots=True)
@@ -169,7 +190,9 @@ class MetricsCollector:
     def __init__(self, cluster: SimulatedCluster, sample_s: float) -> None:
         self._cluster, self._api, self._event_loop = cluster, cluster.api, cluster.event_loop
         self._demand = CostLowerBound(list(cluster.cloud.groups.values()))
-        self.series = MetricSeries(sample_s, {name: [] for name in cluster.cloud.groups})
+        self.series = MetricSeries(
+            sample_s, {name: [] for name in cluster.cloud.groups}, by_group={name: [] for name in cluster.cloud.groups}
+        )
         self.wait_times_s = array.array("d")
         """Pending times of pods that were bound."""
         self.given_up_s = array.array("d")
@@ -178,7 +201,9 @@ class MetricsCollector:
         self.machines, self.cost, self.bound_cost, self.bound_nodes = _Integral(), _Integral(), _Integral(), _Integral()
         self._used, self._has = {"cpu": _Integral(), "memory": _Integral()}, {"cpu": _Integral(), "memory": _Integral()}
         self._waiting: dict[str, float] = {}
-        self._seated: dict[str, resource_requests.ResourceList] = {}
+        self._seated: dict[str, tuple[str, resource_requests.ResourceList]] = {}
+        self._waiting_in: Counter[str] = Counter()
+        self._group_figures = {name: _GroupFigures() for name in cluster.cloud.groups}
         self._ready: dict[str, tuple[str, resource_requests.ResourceList]] = {}
         self._ready_count = dict.fromkeys(cluster.cloud.groups, 0)
         self._billed: dict[str, float] = {}
@@ -222,6 +247,8 @@ class MetricsCollector:
         self.bound_cost.now, self.bound_nodes.now = self._demand.bound()
         for name, numbers in series.nodes.items():
             numbers.append(self._ready_count[name])
+            series.by_group[name].append(self._group_figures[name].sample)
+        series.pending_by_namespace.append({name: count for name, count in self._waiting_in.items() if count})
         series.pending.append(len(self._waiting))
         for name, found in (("cpu", series.utilization_cpu), ("memory", series.utilization_memory)):
             has = self._has[name].now
@@ -244,6 +271,7 @@ class MetricsCollector:
     def instance_created(self, instance: cloud.Instance) -> None:
         """An instance costs from its creation."""
         self._billed[instance.machine] = instance.group.price_per_hour
+        self._group_figures[instance.group.name].cost += instance.group.price_per_hour
         self.machines.now += 1
         self.cost.now = sum(self._billed.values())
 
@@ -255,6 +283,7 @@ class MetricsCollector:
 
     def instance_terminated(self, instance: cloud.Instance) -> None:
         if self._billed.pop(instance.machine, None) is not None:
+            self._group_figures[instance.group.name].cost -= instance.group.price_per_hour
             self.machines.now -= 1
             self.cost.now = sum(self._billed.values())
 
@@ -293,6 +322,7 @@ class MetricsCollector:
         self._ready_count[group] += sign
         for name, integral in self._has.items():
             integral.now += sign * has.get(name, 0)
+            self._group_figures[group].has[name] += sign * has.get(name, 0)
 
     def _on_pod(self, change: Change) -> None:
         pod, before, key = change.obj, change.before, change.key
@@ -314,11 +344,13 @@ class MetricsCollector:
                 self.given_up_s.append(self._waited_s(key))
         elif is_counted and before is None and not api_objects.node_of(pod):
             self._waiting[key] = self._event_loop.now_s()
+            self._waiting_in[key.partition("/")[0]] += 1
         elif api_objects.node_of(pod) and key in self._waiting:
             self.wait_times_s.append(self._waited_s(key))
 
     def _waited_s(self, key: str) -> float:
         """The pending time of a pod that is no longer pending."""
+        self._waiting_in[key.partition("/")[0]] -= 1
         return round(max(self._event_loop.now_s() - self._waiting.pop(key), 0.0), 3)
 
     def _follow_demand(self, change: Change, is_daemon: bool) -> None:
@@ -332,14 +364,22 @@ class MetricsCollector:
         if api_objects.is_deleting(change.now):
             self._demand.remove(key)
         if api_objects.node_of(change.now) and key not in self._seated:
-            self._take(key, self._amounts_of(change.now))
+            instance = self._cluster.cloud.instances.get(f"default/{api_objects.node_of(change.now)}")
+            group = instance.group.name if instance is not None else ""
+            self._take(key, (group, self._amounts_of(change.now)))
 
-    def _take(self, key: str, amounts: resource_requests.ResourceList | None) -> None:
-        before = self._seated.pop(key, {})
-        if amounts is not None:
-            self._seated[key] = amounts
-        for name, integral in self._used.items():
-            integral.now += (amounts or {}).get(name, 0) - before.get(name, 0)
+    def _take(self, key: str, seat: tuple[str, resource_requests.ResourceList] | None) -> None:
+        """The pod's group and requests from now on; None: it is on no node."""
+        for sign, taken in ((-1, self._seated.pop(key, None)), (1, seat)):
+            if taken is None:
+                continue
+            group, amounts = taken
+            for name, integral in self._used.items():
+                integral.now += sign * amounts.get(name, 0)
+                if group:
+                    self._group_figures[group].used[name] += sign * amounts.get(name, 0)
+        if seat is not None:
+            self._seated[key] = seat
 
     def _amounts_of(self, pod: Json) -> resource_requests.ResourceList:
         containers = pod["spec"]["containers"]  # pods of one owner share the spec object

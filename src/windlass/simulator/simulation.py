@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import datetime
 import gc
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass import clock
+from windlass import clock, formatting
 from windlass.kube import transport
+from windlass.observability.decision_details import DecisionOutcome
 from windlass.observability.decision_log import LogEntry
+from windlass.observability.options import ReportingOptions
 from windlass.simulator import metrics, workload_trace
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 from windlass.simulator.invariants import InvariantChecker, Violation
@@ -46,12 +48,23 @@ class ScenarioRun:
     scenario: model.Scenario
     result: SimulationResult
     decisions: tuple[LogEntry, ...]
+    outcomes: Mapping[int, tuple[DecisionOutcome, ...]] = field(default_factory=dict)
+    """What followed each decision, by its place."""
     fixed_nodes: int = 0
     """Number of machines of the recorded cluster; 0 without a trace."""
+    reporting: ReportingOptions = field(default_factory=ReportingOptions)
+    """Currency, cluster name and runbook, from the scenario's flags."""
+    recording: str = ""
+    """Path of the recording; empty without one."""
 
     @property
     def lasts_s(self) -> float:
         return float(self.scenario.duration)
+
+    @property
+    def currency(self) -> str:
+        """Currency of costs; empty: they have no unit."""
+        return formatting.find_currency(self.reporting.currency)
 
 
 @contextlib.contextmanager

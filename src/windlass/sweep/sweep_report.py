@@ -214,9 +214,10 @@ def draw_plot(rows: Sequence[SettingsRow]) -> str:
     return (
         f'<figure class="tradeoffs"><figcaption><h3>{cost.title.capitalize()} against pending time</h3>{_LEGEND}'
         f'</figcaption><div class="plot">{_labels_up(up, cost)}'
-        f'<svg viewBox="0 0 {_SIZE} {_SIZE}" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>{marks}</div>'
-        f'{_labels_across(across)}<p class="hint axis">pending time, p95 → less is better; lines through a mark: one '
-        "standard deviation over seeds</p></figure>"
+        f'<svg viewBox="0 0 {_SIZE} {_SIZE}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{_describe_front(front, cost)}">{lines}</svg>{marks}</div>'
+        f'{_labels_across(across)}<p class="hint axis">across: pending time, p95; up: {cost.title}; less is better '
+        "of both. Lines through a mark: one standard deviation over seeds</p></figure>"
     )
 
 
@@ -235,12 +236,17 @@ def describe_row(row: SettingsRow, cost: ComparisonMeasure) -> str:
     return f"{row.number}: {text}; {', '.join(f'{flag}={value}' for flag, value in row.values.items())}"
 
 
+def _describe_front(front: Sequence[SettingsRow], cost: ComparisonMeasure) -> str:
+    return html.escape(f"best trade-offs: {'; '.join(describe_row(row, cost) for row in front)}", quote=True)
+
+
 def _draw_mark(row: SettingsRow, cost: ComparisonMeasure, across: PlotAxis, up: PlotAxis, is_best: bool) -> str:
     kinds = ["mark"] + ["now"] * (row.number == 0) + ["best"] * is_best + ["unsound"] * (not row.is_sound)
     where = f"left:{across.place(row.mean(PENDING)):.2%};bottom:{up.place(row.mean(cost.name)):.2%}"
     said = html.escape(describe_row(row, cost), quote=True)
     name = f"<b>{row.number}</b>" if is_best or row.number == 0 else ""
-    return f'<a class="{" ".join(kinds)}" href="#s{row.number}" style="{where}" title="{said}">{name}</a>'
+    spoken = f'title="{said}" aria-label="settings {said}"'
+    return f'<a class="{" ".join(kinds)}" href="#s{row.number}" style="{where}" {spoken}>{name}</a>'
 
 
 def _draw_grid(across: PlotAxis, up: PlotAxis) -> str:
@@ -252,7 +258,7 @@ def _draw_grid(across: PlotAxis, up: PlotAxis) -> str:
 def _draw_front(front: Sequence[SettingsRow], cost: ComparisonMeasure, across: PlotAxis, up: PlotAxis) -> str:
     """The Pareto front as steps: settings above and to the right of it are dominated."""
     points = [(_SIZE * across.place(row.mean(PENDING)), _SIZE * (1 - up.place(row.mean(cost.name)))) for row in front]
-    if not points:
+    if len(points) < 2:  # a single point is no trade-off: its lines would only cross the plot
         return ""
     down = [y for _, y in points[1:]] + [0.0]
     path = "".join(f"H{x:.1f}V{y:.1f}" for (x, _), y in zip(points, down, strict=True))

@@ -108,13 +108,13 @@ def trend_lines(status: PublishedStatus, width: int) -> Text:
     """Cost, pending pods and nodes over time, one line each."""
     cost, samples = status.cluster.cost, status.samples
     unknown = f", {cost.unpriced} nodes without a price" if cost.unpriced else ""
-    spent = f", {formatting.format_money(cost.spent)} so far" if cost.spent else ""
+    spent = f", {formatting.format_money(cost.spent, status.cluster.currency)} so far" if cost.spent else ""
     told = (
         (
             "cost",
             "blue",
             [cluster_sample.cost_per_hour for cluster_sample in samples],
-            f"{formatting.format_money_per_hour(cost.per_hour)}{spent}{unknown}",
+            f"{formatting.format_money_per_hour(cost.per_hour, status.cluster.currency)}{spent}{unknown}",
         ),
         ("pending", "yellow", [sample.pending for sample in samples], f"{status.cluster.pending}"),
         ("nodes", "green", [sample.nodes for sample in samples], f"{status.cluster.nodes}"),
@@ -137,7 +137,9 @@ def node_rows(status: PublishedStatus, sort: SortKey, wanted: str) -> list[Statu
         by_group.setdefault(node.group, []).append(node)
     rows: list[StatusRow] = []
     for group in status.groups:
-        rows += _group_rows(_format_group(group), by_group.pop(group.id, []), status, sort, wanted)
+        rows += _group_rows(
+            _format_group(group, status.cluster.currency), by_group.pop(group.id, []), status, sort, wanted
+        )
     for name, nodes in sorted(by_group.items()):
         title = StatusRow("group", name, Text(name or "without a group", "bold"))
         rows += _group_rows(title, nodes, status, sort, wanted)
@@ -163,13 +165,13 @@ _ORDERS: dict[SortKey, Callable[[PublishedNode], tuple[object, ...]]] = {
 }
 
 
-def _format_group(group: PublishedGroup) -> StatusRow:
+def _format_group(group: PublishedGroup, currency: str) -> StatusRow:
     counts = [f"{getattr(group, name)} {name}" for name in _GROUP_COUNTS if getattr(group, name)]
     text = Text(f"{group.name}  ", "bold")
     text.append(f"size {group.target_size} of {group.min_size}–{group.max_size}", "not bold")
     text.append(f"  {', '.join(counts)}" if counts else "", "not bold dim")
     if group.cost_per_hour is not None:
-        text.append(f"  {formatting.format_money_per_hour(group.cost_per_hour)}", "not bold blue")
+        text.append(f"  {formatting.format_money_per_hour(group.cost_per_hour, currency)}", "not bold blue")
     if group.replicas_owner:
         text.append(f"  {group.replicas_owner}", "not bold red")
     if group.backoff is not None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from aiohttp import web
 
 from windlass import errors
-from windlass.observability import status_routes
+from windlass.observability import shared_page, status_routes
 from windlass.observability.options import DashboardOptions
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.runtime import http_server
@@ -126,7 +126,7 @@ class StaticFile:
 def load_static_files() -> dict[str, StaticFile]:
     """By name."""
     static_files: dict[str, StaticFile] = {}
-    for item in importlib.resources.files(__package__).joinpath("page").iterdir():
+    for item in (*importlib.resources.files(__package__).joinpath("page").iterdir(), *shared_page.list_files()):
         kind = _CONTENT_TYPES.get("." + item.name.rpartition(".")[2])
         if kind is not None:
             body = item.read_bytes()

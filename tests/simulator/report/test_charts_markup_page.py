@@ -16,7 +16,7 @@ def test_embedded_data_neither_ends_nor_begins_an_element(text: str) -> None:
     assert json.loads(inner) == {"name": text}
 
 
-@pytest.mark.parametrize("script", ["", charts.read_resource("page.js")])
+@pytest.mark.parametrize("script", ["", charts.read_resource("page.js")], ids=["no script", "page.js"])
 def test_the_page_lets_no_script_run_but_its_own(script: str) -> None:
     page = charts.render_document("<script>alert(1)</script>", "title", script=script)
     own = page.rpartition("<script>")[2].partition("</script>")[0]

@@ -48,9 +48,6 @@ IGNORED_FLAGS: Mapping[str, IgnoredFlag] = {
     "cloud-provider-gce-lb-src-cidrs": IgnoredFlag(
         flag_values.read_text, "130.211.0.0/22,209.85.152.0/22,209.85.204.0/22,35.191.0.0/16", _GCE_ONLY
     ),
-    "cluster-name": IgnoredFlag(
-        flag_values.read_text, "", "clusterName in --node-group-auto-discovery selects the Cluster API cluster"
-    ),
     "cluster-snapshot-parallelism": IgnoredFlag(flag_values.read_int, "16", _PARALLELISM),
     "enable-dynamic-resource-allocation": IgnoredFlag(flag_values.read_locked, "true", "it is always enabled"),
     "enable-graceful-degradation": IgnoredFlag(flag_values.read_bool, "false", _NOT_NEEDED),

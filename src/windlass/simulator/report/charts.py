@@ -1,69 +1,24 @@
-"""Parts of a report page: the document, charts, and the timeline of a run.
+"""Parts of a report page: the document, and charts for readers without scripts.
 
 A page is one HTML file without external resources. A chart is an HTML figure, lines as SVG that stretches and all text
-as HTML beside it. Paths are steps; x counts samples, y is drawn on 1,000 units, downwards as in SVG. The timeline has
-scenario steps and autoscaler decisions with their reasons, on the plots' time axis.
+as HTML beside it. Paths are steps; x counts samples, y is drawn on 1,000 units, downwards as in SVG.
 """
 
 import base64
 import hashlib
 import html
 import importlib.resources
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from windlass import formatting
-from windlass.observability.decision_log import EntryKind
+from windlass.observability import shared_page
 from windlass.simulator.metrics import MetricSeries
 from windlass.simulator.scenario import model
 from windlass.simulator.simulation import ScenarioRun
-
-_LATE_SHARE = 0.6
-"""Share of the time from which labels are drawn to the left of their mark, so that they fit on a phone."""
-
-_MAX_LINES = 5
-"""Most lines of labels."""
-
-_LETTER_SHARE = 0.02
-"""Share of the time that one letter covers on a phone, where the axis is shortest."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepLabel:
-    """A mark with a label: after it, or before it where there is no room."""
-
-    words: str
-    share: float
-    """Share of the time that has passed."""
-
-    @property
-    def is_late(self) -> bool:
-        return self.share > _LATE_SHARE
-
-    @property
-    def covers(self) -> tuple[float, float]:
-        width = _LETTER_SHARE * (len(self.words) + 1)
-        return (self.share - width, self.share) if self.is_late else (self.share, self.share + width)
-
-
-def place_labels(marks: Iterable[StepLabel]) -> Iterator[tuple[StepLabel, int]]:
-    """Each mark with the first line on which its label covers no other, or else with the line that is free first."""
-    ends = [-1.0] * _MAX_LINES
-    for mark in sorted(marks, key=lambda mark: mark.covers):
-        begin, end = mark.covers
-        line = next((i for i, before in enumerate(ends) if before <= begin), ends.index(min(ends)))
-        ends[line] = end
-        yield mark, line
-
-
-LANE_TITLES: dict[EntryKind, str] = {"up": "scale up", "down": "scale down", "trouble": "trouble", "wait": "waiting"}
-"""Lanes from top to bottom, and their names."""
-
-_MAX_LABELS = 40
-"""Most steps with labels; more of them would be unreadable."""
 
 
 def draw_bands(run: ScenarioRun, samples: int) -> str:
@@ -75,57 +30,6 @@ def draw_bands(run: ScenarioRun, samples: int) -> str:
             begin, width = (samples * float(item) / run.lasts_s for item in (step.at, lasts_s))
             drawn.append(f'<rect class="band" x="{begin:.2f}" width="{width:.2f}" height="{HEIGHT}"/>')
     return "".join(drawn)
-
-
-def draw_timeline(run: ScenarioRun, number: int) -> str:
-    """Lanes of marks. The table row with the number of a mark describes it."""
-    lanes = "".join(_lane(run, kind, name) for kind, name in LANE_TITLES.items() if _has_decisions(run, kind))
-    told = formatting.format_count(len(run.decisions), "decision", thousands=",")
-    return (
-        f'<figure class="timeline" data-run="{number}"><figcaption><h3>Decisions</h3>'
-        f'<p class="hint">{told}. Hover, or use the arrow keys, for the reason.</p></figcaption>'
-        f'<div class="lanes" tabindex="0" role="listbox" aria-label="{told} on the timeline">{_story_lane(run)}{lanes}'
-        '<i class="cursor"></i><div class="tip" role="status" hidden></div></div></figure>'
-    )
-
-
-def _has_decisions(run: ScenarioRun, kind: EntryKind) -> bool:
-    return any(log_entry.kind == kind for log_entry in run.decisions)
-
-
-def _lane(run: ScenarioRun, kind: EntryKind, name: str) -> str:
-    marks = "".join(
-        f'<i data-d="{i}" style="left:{log_entry.at_s / run.lasts_s:.2%}"></i>'
-        for i, log_entry in enumerate(run.decisions)
-        if log_entry.kind == kind
-    )
-    return f'<div class="lane {kind}"><span>{name}</span><div>{_step_bands(run)}{marks}</div></div>'
-
-
-def _step_bands(run: ScenarioRun) -> str:
-    """Bands behind the lanes, as behind the plots."""
-    return "".join(
-        f'<u style="left:{float(step.at) / run.lasts_s:.2%};width:{float(step.lasts) / run.lasts_s:.2%}"></u>'
-        for step in run.scenario.timeline
-        if isinstance(step, model.Outage | model.StockOut | model.Unready | model.Trouble)
-    )
-
-
-def _story_lane(run: ScenarioRun) -> str:
-    steps = sorted(run.scenario.timeline, key=lambda step: float(step.at))[:_MAX_LABELS]
-    if not steps:
-        return ""
-    placed = list(place_labels(StepLabel(describe_step(step), float(step.at) / run.lasts_s) for step in steps))
-    drawn = "".join(_draw_label(mark, line) for mark, line in placed)
-    lines = 1 + max(line for _, line in placed)
-    return (
-        f'<div class="lane story" style="--lines:{lines}"><span>story</span><div>{_step_bands(run)}{drawn}</div></div>'
-    )
-
-
-def _draw_label(mark: StepLabel, line: int) -> str:
-    kind, where = ("late", f"right:{1 - mark.share:.2%}") if mark.is_late else ("early", f"left:{mark.share:.2%}")
-    return f'<b class="{kind}" style="{where};top:{1.15 * line:g}em">{html.escape(mark.words)}</b>'
 
 
 def describe_step(step: model.AnyStep) -> str:
@@ -154,13 +58,13 @@ def describe_step(step: model.AnyStep) -> str:
             return f"{group} set to {to}"
 
 
-def decision_rows(run: ScenarioRun, number: int) -> Iterator[str]:
+def decision_rows(run: ScenarioRun) -> Iterator[str]:
     """All decisions as table rows."""
-    for i, log_entry in enumerate(run.decisions):
+    for log_entry in run.decisions:
         when = formatting.format_scenario_time(log_entry.at_s, run.lasts_s)
         seconds = f"{log_entry.at_s % 60:04.1f}"
         yield (
-            f'<tr class="{log_entry.kind}" id="d{number}-{i}" data-at="{log_entry.at_s:g}"><td>{when}:{seconds}</td>'
+            f'<tr class="{log_entry.kind}"><td>{when}:{seconds}</td>'
             f"<td>{html.escape(log_entry.said)}</td><td>{html.escape(log_entry.why)}</td></tr>"
         )
 
@@ -192,7 +96,11 @@ def render_document(body: str, title: str, style: str = "", script: str = "") ->
     """The HTML document; `style` extends the shared style. The content security policy allows this script only."""
     script = f"\n{script}"
     allowed = f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
-    head = _HEAD.format(title=html.escape(title), style=read_resource("page.css") + style, allowed=allowed)
+    head = _HEAD.format(
+        title=html.escape(title),
+        style=read_resource("page.css") + shared_page.read_file("history.css") + style,
+        allowed=allowed,
+    )
     return f"{head}\n{body}\n{_TAIL.format(script=script)}"
 
 
@@ -343,11 +251,11 @@ def draw_chart(chart: Chart, run: ScenarioRun, number: str) -> str:
     return (
         f'<figure class="chart" data-chart="{number}"><figcaption><h3>{html.escape(chart.title)}</h3>'
         f'<div class="keys">{"".join(_key(curve) for curve in chart.curves)}</div></figcaption>'
-        f'<div class="plot" tabindex="0" role="img" aria-label="{html.escape(_describe(chart))}">'
+        f'<div class="plot" role="img" aria-label="{html.escape(_describe(chart, run.currency))}">'
         f"{_y_axis(chart.unit, most)}"
         f'<svg viewBox="0 0 {samples} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
         f'{draw_bands(run, samples)}<path class="grid" d="{grid}"/>{shapes}</svg>'
-        f'<i class="cursor"></i></div>{x_axis(run.lasts_s)}</figure>'
+        f"</div>{x_axis(run.lasts_s)}</figure>"
     )
 
 
@@ -381,15 +289,18 @@ def _key(curve: Curve) -> str:
     return f'<span><i class="{kind}"></i>{html.escape(curve.name)} <b></b></span>'
 
 
-def _describe(chart: Chart) -> str:
-    peaks = [f"{curve.name} up to {format_value(max(curve.values, default=0), chart.unit)}" for curve in chart.curves]
-    return f"{chart.title}: {', '.join(peaks)}. Arrow keys move through time."
+def _describe(chart: Chart, currency: str) -> str:
+    peaks = [
+        f"{curve.name} up to {format_value(max(curve.values, default=0), chart.unit, currency)}"
+        for curve in chart.curves
+    ]
+    return f"{chart.title}: {', '.join(peaks)}"
 
 
-def format_value(value: float, unit: str) -> str:
+def format_value(value: float, unit: str, currency: str = "") -> str:
     if unit == "share":
         return formatting.format_percent(value)
-    return formatting.format_money(value) if unit == "money" else formatting.format_number(value)
+    return formatting.format_money(value, currency) if unit == "money" else formatting.format_number(value)
 
 
 def _y_axis(unit: str, most: float) -> str:
@@ -401,8 +312,7 @@ def _y_axis(unit: str, most: float) -> str:
 def _brief(value: float, unit: str) -> str:
     if unit == "share":
         return formatting.format_percent(value)
-    text = f"{value:,.0f}" if value == int(value) else f"{value:g}"
-    return formatting.with_currency(text) if unit == "money" else text
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
 
 
 def x_axis(lasts_s: float) -> str:

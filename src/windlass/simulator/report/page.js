@@ -1,113 +1,103 @@
-"use strict";
-// Everything is readable without this: it moves a cursor through time and shows the reason of a decision at its mark.
-for (const section of document.querySelectorAll("section")) {
-  const source = section.querySelector(":scope > script.data");
-  if (!source) continue;
-  const data = JSON.parse(source.textContent);
-  const plots = [...section.querySelectorAll(".plot")];
-  const lanes = section.querySelector(".lanes");
-  let at = -1;
+// The report: its histories share one time axis and one filter, which are in the address. All data is in the page.
 
-  const spell = {
-    count: (value) => value.toLocaleString("en", { maximumFractionDigits: 1 }),
-    share: (value) => `${Math.round(value * 100)}%`,
-    money: (value) => `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`,
-  };
-  const samples = () => data.charts[plots[0].parentElement.dataset.chart].values[0].length;
-  const moment = (seconds) => {
-    const day = Math.floor(seconds / 86400), rest = seconds - day * 86400;
-    const two = (number) => String(Math.floor(number)).padStart(2, "0");
-    const clock = `${two(rest / 3600)}:${two((rest % 3600) / 60)}`;
-    return data.lastsSeconds > 86400 ? `day ${day + 1} ${clock}` : clock;
-  };
+import { countDecisions, renderDecision } from "./decision_detail.js";
+import { el, setText } from "./dom.js";
+import { clock, moment, setCurrency, short } from "./format.js";
+import { KINDS } from "./history_filter.js";
+import { HistoryView } from "./history_view.js";
+import { ViewState, readTime, writeTime } from "./view_state.js";
 
-  // The cursor: one moment in all plots of the section.
-  const show = (sample) => {
-    at = Math.max(0, Math.min(samples() - 1, sample));
-    for (const plot of plots) {
-      const { unit, values } = data.charts[plot.parentElement.dataset.chart];
-      const cursor = plot.querySelector(".cursor");
-      cursor.style.display = "block";
-      cursor.style.left = `${(100 * at) / Math.max(1, samples() - 1)}%`;
-      plot.parentElement.querySelectorAll(".keys b").forEach((key, i) => {
-        key.textContent = spell[unit](values[i][at]);
-      });
-      plot.title = moment(at * data.everySeconds);
-    }
-  };
-  const hide = () => {
-    for (const plot of plots) {
-      plot.querySelector(".cursor").style.display = "none";
-      plot.parentElement.querySelectorAll(".keys b").forEach((key) => (key.textContent = ""));
-    }
-  };
-  for (const plot of plots) {
-    const follow = (event) => {
-      const box = plot.getBoundingClientRect();
-      show(Math.round(((event.clientX - box.left) / box.width) * (samples() - 1)));
-    };
-    plot.addEventListener("pointermove", follow);
-    plot.addEventListener("pointerdown", follow);
-    plot.addEventListener("pointerleave", hide);
-    plot.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      show(at + step * (event.shiftKey ? 30 : 5));
-    });
+const SHOWN = 100;
+const state = new ViewState();
+const sections = [...document.querySelectorAll("section:has(> script.data)")].map((section) =>
+  ({ section, data: JSON.parse(section.querySelector(":scope > script.data").textContent) }));
+const runs = sections.filter(({ data }) => !data.runs);
+setCurrency(runs[0].data.currency);
+
+// The detail of one decision
+
+const title = el("h2", { id: "detail-title", tabindex: -1 }), kind = el("p.kind"), answer = el("div.answer");
+const closing = el("button.h-button", { type: "button", "aria-label": "Close (Escape)", onclick: () => close() }, "×");
+const detail = el("aside.h-detail", { role: "dialog", "aria-labelledby": "detail-title", hidden: true },
+  el("div.h-head", {}, el("div", {}, kind, title), closing), answer);
+document.body.append(detail);
+let from = null;
+
+function open(one, number) {
+  from = detail.hidden ? document.activeElement : from;
+  const { data } = runs[number];
+  setText(kind, runs.length > 1 ? `decision of ${String.fromCharCode(65 + number)}` : "decision");
+  setText(title, one.said);
+  const told = { decision: one, detail: one.detail ?? undefined, outcomes: one.outcomes };
+  const name = (what, id) => el("span", {}, what === "group" ? short(id) : id); // nothing to be linked in a report
+  answer.replaceChildren(...renderDecision(told, { ...data, link: name, links: (text) => [text] }));
+  detail.hidden = false;
+  detail.scrollTop = 0;
+  title.focus({ preventScroll: true });
+  state.set({ open: `decision/${number}-${one.number}@${writeTime(one.at_s)}` });
+}
+
+function close() {
+  if (detail.hidden) return;
+  detail.hidden = true;
+  state.set({ open: "" });
+  from?.isConnected && from.focus();
+}
+
+addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
+
+/** Open what the link names. */
+function follow() {
+  const [, number, place, at] = /^decision\/(\d+)-(\d+)@(.+)$/.exec(state.get("open")) ?? [];
+  const one = runs[number]?.data.decisions[place];
+  if (one && Math.abs(one.at_s - readTime(at)) < 1) open(one, Number(number)); else close();
+}
+
+// Decisions as a list
+
+class DecisionList {
+  constructor(root, number, total) {
+    [this.number, this.total, this.most] = [number, total, SHOWN];
+    this.count = el("span.hint");
+    this.list = el("ol.h-list");
+    this.more = el("button.h-button", { type: "button", onclick: () => { this.most *= 4; this.render(); } }, "Show more");
+    root.append(el("h3.h-title", {}, "Decisions ", this.count), this.list, this.more);
   }
 
-  // Marks of decisions.
-  if (!lanes) continue;
-  const run = lanes.parentElement.dataset.run;
-  const marks = [...lanes.querySelectorAll(".lane i")].sort((one, other) => one.dataset.d - other.dataset.d);
-  const tip = lanes.querySelector(".tip");
-  let chosen = -1;
-  const leave = () => {
-    if (marks[chosen]) marks[chosen].classList.remove("on");
-    tip.hidden = true;
-  };
-  const choose = (index) => {
-    leave();
-    chosen = Math.max(0, Math.min(marks.length - 1, index));
-    const mark = marks[chosen];
-    if (!mark) return;
-    mark.classList.add("on");
-    const [when, said, why] = document.getElementById(`d${run}-${mark.dataset.d}`).cells;
-    tip.replaceChildren();
-    const head = document.createElement("b"), time = document.createElement("span"), reason = document.createElement("p");
-    head.textContent = said.textContent;
-    time.textContent = `at ${when.textContent}`;
-    reason.textContent = why.textContent;
-    tip.append(head, time, reason);
-    tip.hidden = false;
-    const box = lanes.getBoundingClientRect(), there = mark.getBoundingClientRect();
-    const left = there.left - box.left - tip.offsetWidth / 2;
-    tip.style.left = `${Math.max(0, Math.min(box.width - tip.offsetWidth, left))}px`;
-    const row = document.getElementById(`d${run}-${mark.dataset.d}`);
-    show(Math.round(row.dataset.at / data.everySeconds));
-  };
-  const near = (event) => {
-    const lane = event.target.closest(".lane");
-    if (!lane || lane.classList.contains("story")) return leave();
-    let best = -1, distance = 14;
-    for (const mark of lane.querySelectorAll("i")) {
-      const box = mark.getBoundingClientRect();
-      const away = Math.abs(box.left + box.width / 2 - event.clientX);
-      if (away < distance) [best, distance] = [Number(mark.dataset.d), away];
-    }
-    if (best < 0) return leave();
-    choose(marks.findIndex((mark) => Number(mark.dataset.d) === best));
-  };
-  lanes.addEventListener("pointermove", near);
-  lanes.addEventListener("pointerdown", near);
-  lanes.addEventListener("pointerleave", () => { leave(); hide(); });
-  lanes.addEventListener("blur", () => { leave(); hide(); });
-  lanes.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
-    if (step) { event.preventDefault(); choose(chosen + step); }
-    if (event.key === "Escape") leave();
-    if (event.key === "Home") { event.preventDefault(); choose(0); }
-    if (event.key === "End") { event.preventDefault(); choose(marks.length - 1); }
-  });
+  show(decisions) {
+    this.decisions = decisions;
+    this.render();
+  }
+
+  render() {
+    setText(this.count, countDecisions(this.decisions.length, this.total));
+    this.more.hidden = this.decisions.length <= this.most;
+    this.list.replaceChildren(...this.decisions.slice(0, this.most).map((one) => el("li", {}, this.#makeRow(one))));
+    if (this.decisions.length) return;
+    this.list.append(el("li.hint", {}, this.total ? "No decisions in this period match." : "Nothing was decided."));
+  }
+
+  #makeRow(one) {
+    const [glyph, name] = KINDS[one.kind];
+    return el(`button.h-row.kind-${one.kind}`, { type: "button", onclick: () => open(one, this.number) },
+      el("span.glyph", { role: "img", "aria-label": name }, glyph), el("time", { title: moment(one.at_s) }, clock(one.at_s)),
+      el("span", {}, one.said), el("span.why", {}, one.why));
+  }
 }
+
+for (const { section, data } of sections) {
+  const root = section.querySelector(":scope > .history");
+  if (data.runs) {
+    const view = new HistoryView(root, { state, open: () => {}, changed: () => {}, isCompared: true });
+    const times = new Set(runs.flatMap((run) => run.data.samples.map((sample) => sample[0])));
+    const samples = [...times].sort((one, other) => one - other).map((at) => [at]);
+    view.setData({ ...runs[0].data, decisions: [], samples, runs: runs.map((run) => run.data) });
+    continue;
+  }
+  const number = runs.findIndex((run) => run.data === data);
+  const list = new DecisionList(root.insertAdjacentElement("afterend", el("div")), number, data.count);
+  const view = new HistoryView(root, { state, open: (one) => open(one, number), changed: (_, shown) => list.show(shown) });
+  view.setData(data);
+}
+state.listen(follow);
+follow();

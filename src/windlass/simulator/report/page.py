@@ -1,11 +1,13 @@
 """HTML page of all runs of one scenario, in one file without external resources."""
 
+import datetime
 import html
 from collections.abc import Iterator, Sequence
 
 from windlass import formatting
-from windlass.simulator.report import charts, summary
-from windlass.simulator.report.charts import Chart
+from windlass.observability import shared_page
+from windlass.simulator.report import charts, history_data, summary
+from windlass.simulator.scenario import manifests
 from windlass.simulator.simulation import ScenarioRun
 
 
@@ -16,13 +18,17 @@ def render_report(runs: Sequence[ScenarioRun]) -> str:
     if len(runs) > 1:
         parts.append(_compare(runs))
     parts += (_section(run, number, is_alone=len(runs) == 1) for number, run in enumerate(runs))
-    return charts.render_document("\n".join(parts), scenario.name, script=charts.read_resource("page.js"))
+    script = shared_page.bundle_scripts(charts.read_resource("page.js"))
+    return charts.render_document("\n".join(parts), scenario.name, script=script)
 
 
 def _header(run: ScenarioRun) -> str:
     scenario = run.scenario
     pods = formatting.format_count(run.result.totals["pods"], "pod", thousands=",")
-    facts = f"{formatting.format_padded_duration(run.lasts_s)} · {pods} · seed {scenario.seed}"
+    begins = datetime.datetime.fromisoformat(scenario.begins).strftime("%-d %b %Y %H:%M UTC")
+    facts = f"{formatting.format_padded_duration(run.lasts_s)} from {begins} · {pods} · seed {scenario.seed}"
+    if run.reporting.cluster_name:
+        facts = f"{html.escape(run.reporting.cluster_name)} · {facts}"
     story = f"<p>{html.escape(' '.join(scenario.story.split()))}</p>" if scenario.story else ""
     return f"<header><h1>{html.escape(scenario.name)}</h1>{story}<p class='facts'>{facts}</p></header>"
 
@@ -31,11 +37,13 @@ def _header(run: ScenarioRun) -> str:
 
 
 def _section(run: ScenarioRun, number: int, *, is_alone: bool) -> str:
-    drawn = charts.run_charts(run)
+    drawn = "".join(charts.draw_chart(chart, run, f"{number}-{i}") for i, chart in enumerate(charts.run_charts(run)))
     body = (
-        f"{_cards(run)}{_outcomes(run)}{charts.draw_timeline(run, number)}"
-        f"{''.join(charts.draw_chart(chart, run, f'{number}-{i}') for i, chart in enumerate(drawn))}"
-        f"{_all_figures(run)}{_all_decisions(run, number)}{_data(drawn, run, str(number))}"
+        f"{_cards(run)}{_outcomes(run)}"
+        f'<div class="history" role="group" aria-label="History" data-period="all"></div>'
+        f"<noscript>{drawn}</noscript>"
+        f"{_all_figures(run)}{_node_groups(run)}<noscript>{_all_decisions(run)}</noscript>"
+        f"{charts.embed_json(history_data.describe_run(run))}"
     )
     if is_alone:
         return f'<section data-section="{number}">{body}</section>'
@@ -53,7 +61,7 @@ def _cards(run: ScenarioRun) -> str:
         longest = f"p95; {formatting.format_count(never, 'pod', thousands=',')} never placed"
     cards = [
         ("Pending time", formatting.format_padded_duration(t["pending_p95_s"]), longest),
-        ("Cost", formatting.format_money(t["cost"]), cost_note),
+        ("Cost", formatting.format_money(t["cost"], run.currency), cost_note),
         ("Utilization", formatting.format_percent(t["utilization_cpu"]), memory),
         ("Nodes", f"{t['least_nodes']:,.0f}–{t['most_nodes']:,.0f}", f"{t['node_hours']:,.0f} node-hours"),
         (
@@ -92,11 +100,32 @@ def _all_figures(run: ScenarioRun) -> str:
     return f"<details open><summary>All figures</summary><table>{''.join(rows)}</table></details>"
 
 
-def _all_decisions(run: ScenarioRun, number: int) -> str:
+def _node_groups(run: ScenarioRun) -> str:
+    head = "".join(
+        f"<th scope='col'{kind}>{name}</th>"
+        for name, kind in (
+            ("group", ""),
+            ("zone", ""),
+            ("machine type", ""),
+            ("size", " class='number'"),
+            ("price per hour", " class='number'"),
+        )
+    )
+    rows = (
+        f"<tr><th scope='row'>{html.escape(group.name)}</th><td>{html.escape(group.zone)}</td>"
+        f"<td>{html.escape(group.machine_type)}</td><td class='number'>{group.min_size}–{group.max_size}</td>"
+        f"<td class='number'>{formatting.format_money(group.price_per_hour, run.currency, is_price=True)}</td></tr>"
+        for group in manifests.make_node_groups(run.scenario)
+    )
+    table = f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    return f"<details><summary>Node groups</summary>{table}</details>"
+
+
+def _all_decisions(run: ScenarioRun) -> str:
     if not run.decisions:
         return ""
     head = "<thead><tr><th scope='col'>time</th><th scope='col'>decision</th><th scope='col'>why</th></tr></thead>"
-    table = f'<table class="decisions">{head}<tbody>{"".join(charts.decision_rows(run, number))}</tbody></table>'
+    table = f'<table class="decisions">{head}<tbody>{"".join(charts.decision_rows(run))}</tbody></table>'
     return f"<details><summary>All decisions</summary>{table}</details>"
 
 
@@ -104,17 +133,19 @@ def _all_decisions(run: ScenarioRun, number: int) -> str:
 
 
 def _compare(runs: Sequence[ScenarioRun]) -> str:
-    drawn = charts.comparison_charts(runs)
     names = "".join(
         f'<li><i class="c{i}"></i><b>{formatting.format_letter(i)}</b> {html.escape(run.label)}</li>'
         for i, run in enumerate(runs)
     )
     heads = "".join(f"<th scope='col' class='number'>{formatting.format_letter(i)}</th>" for i in range(len(runs)))
     table = f"<table class='beside'><thead><tr><th></th>{heads}</tr></thead>{''.join(_compared(runs))}</table>"
-    plots = "".join(charts.draw_chart(chart, runs[0], f"all-{i}") for i, chart in enumerate(drawn))
+    drawn = enumerate(charts.comparison_charts(runs))
+    plots = "".join(charts.draw_chart(chart, runs[0], f"all-{i}") for i, chart in drawn)
     return (
         f'<section data-section="all"><h2>Side by side</h2><ul class="runs">{names}</ul>'
-        f'<div class="wide">{table}</div>{plots}{_data(drawn, runs[0], "all")}</section>'
+        f'<div class="wide">{table}</div>'
+        f'<div class="history" role="group" aria-label="History of all runs" data-period="all"></div>'
+        f"<noscript>{plots}</noscript>{charts.embed_json({'runs': len(runs)})}</section>"
     )
 
 
@@ -125,16 +156,3 @@ def _compared(runs: Sequence[ScenarioRun]) -> Iterator[str]:
             for value in summary_row.values
         )
         yield f"<tr><th scope='row'>{html.escape(summary_row.name)}</th>{''.join(cells)}</tr>"
-
-
-def _data(drawn: Sequence[Chart], run: ScenarioRun, number: str) -> str:
-    """The data of the plots, for the script."""
-    items = {
-        "everySeconds": run.result.series.every_s,
-        "lastsSeconds": run.lasts_s,
-        "charts": {
-            f"{number}-{i}": {"unit": chart.unit, "values": [curve.values for curve in chart.curves]}
-            for i, chart in enumerate(drawn)
-        },
-    }
-    return charts.embed_json(items)

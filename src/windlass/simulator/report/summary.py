@@ -1,5 +1,6 @@
 """Summary table of runs: pending time, cost, utilization and churn as text, in reading order."""
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ def summarize(runs: Sequence[ScenarioRun]) -> list[SummaryRow]:
 
 
 def _summary_rows(run: ScenarioRun) -> list[tuple[str, str, str]]:
-    t = run.result.totals
+    t, money = run.result.totals, functools.partial(formatting.format_money, currency=run.currency)
     waited = f"{formatting.format_count(t['pods_that_waited'], 'pod', thousands=',')} of {t['pods']:,.0f} waited"
     without = (("pods_never_placed", "never placed"), ("pods_given_up", "deleted while waiting"))
     never = "; ".join(
@@ -50,12 +51,12 @@ def _summary_rows(run: ScenarioRun) -> list[tuple[str, str, str]]:
         (
             "node-hours",
             f"{t['node_hours']:,.1f}",
-            _compare_with_bound(t["node_hours"], t["node_hours_lower_bound"], "{:,.1f}".format),
+            _compare_with_bound(t["node_hours"], t["node_hours_lower_bound"], _format_hours),
         ),
         (
             "cost",
-            formatting.format_money(t["cost"]),
-            _compare_with_bound(t["cost"], t["cost_lower_bound"], formatting.format_money),
+            money(t["cost"]),
+            _compare_with_bound(t["cost"], t["cost_lower_bound"], money),
         ),
         ("utilization, cpu", formatting.format_percent(t["utilization_cpu"]), ""),
         ("utilization, memory", formatting.format_percent(t["utilization_memory"]), ""),
@@ -74,6 +75,10 @@ def _compare_with_bound(found: float, bound: float, spell: Callable[[float], str
     """The ratio to the lower bound."""
     ratio = f"{found / bound:.2f}× " if bound else ""
     return f"{ratio}the lower bound of {spell(bound)}"
+
+
+def _format_hours(hours: float) -> str:
+    return f"{hours:,.1f}"
 
 
 def _compare_with_fixed(run: ScenarioRun) -> tuple[str, str]:

@@ -6,8 +6,7 @@ import { Field } from "./field.js";
 import * as format from "./format.js";
 import { soon } from "./turns.js";
 
-const WIDE = 26000; // square pixels of cells, from which on a card takes the whole width
-const ASKED_FOR = { state: "booting", cpu: 0, memory: 0, gpu: null, cordoned: false };
+const REQUESTED = { state: "booting", cpu: 0, memory: 0, gpu: null, cordoned: false };
 
 export class Card {
   constructor(map, id) {
@@ -25,7 +24,7 @@ export class Card {
     this.gauge = el("span.gauge", { "aria-hidden": "true" }, el("i.now"), el("i.least"));
     this.facts = el("p.states");
     this.note = el("p.note", { hidden: true });
-    this.canvas = el("canvas.cells", { tabindex: 0, role: "application", "aria-roledescription": "map of nodes",
+    this.canvas = el("canvas.cells", { tabindex: 0, hidden: true, role: "application", "aria-roledescription": "map of nodes",
       "aria-label": `nodes of ${this.called}`,
       onpointermove: (event) => this.#point(event), onpointerleave: () => this.#leave(),
       onclick: (event) => this.#click(event), onkeydown: (event) => this.#press(event), onfocus: () => this.#go(Math.max(this.at, 0)) });
@@ -59,8 +58,9 @@ export class Card {
     const counted = {};
     for (const node of this.shown) counted[node.state] = (counted[node.state] ?? 0) + 1;
     const told = Object.keys(cells.STATES).filter((state) => counted[state]).map((state) => `${counted[state]} ${state}`);
-    if (this.expected) told.push(`${this.expected} asked for`);
+    if (this.expected) told.push(`${this.expected} requested`);
     if (group?.cost_per_hour != null) told.push(`${format.money(group.cost_per_hour)}/h`);
+    if (group) told.push(...placesOf(group));
     setText(this.facts, told.join(" · ") || "no nodes");
     this.canvas.setAttribute("aria-label",
       `${format.count(this.shown.length, "node")} of ${this.called}; arrow keys move, Enter explains`);
@@ -87,10 +87,10 @@ export class Card {
 
   #draw() {
     const { by, wanted, stamps } = this.map, total = this.shown.length + this.expected;
-    this.element.classList.toggle("wide", total * (stamps.size + 2) ** 2 > WIDE);
-    this.canvas.hidden = !total;
+    this.element.classList.toggle("wide", this.map.isWide);
+    this.canvas.hidden = !total || !this.wide;
     if (!this.wide) return; // the browser has not said yet
-    const looks = new Int16Array(total).fill(cells.look(ASKED_FOR, by, Boolean(wanted)), this.shown.length);
+    const looks = new Int16Array(total).fill(cells.look(REQUESTED, by, Boolean(wanted)), this.shown.length);
     for (let at = 0; at < this.shown.length; at++) {
       const node = this.shown[at];
       looks[at] = cells.look(node, by, Boolean(wanted) && !matches(node, wanted));
@@ -172,6 +172,12 @@ export class Card {
   }
 }
 
+/** Zones and machine types, by name where there is one of each. */
+function placesOf({ zones, machine_types }) {
+  const told = zones.length > 1 ? [format.count(zones.length, "zone")] : zones.map((zone) => `zone ${zone}`);
+  return [...told, ...(machine_types.length > 1 ? [format.count(machine_types.length, "machine type")] : machine_types)];
+}
+
 const matches = (node, wanted) => node.name.toLowerCase().includes(wanted) || node.state.includes(wanted);
 
 /** A node in a few lines. */
@@ -181,6 +187,9 @@ function describe(node, now_s) {
   const since = node.since_s ? ` for ${format.lasting(now_s - node.since_s)}` : "";
   const lines = [el("b", {}, node.name), el("span", {}, `${cells.STATES[node.state]}${since}${node.cordoned ? ", cordoned" : ""}`)];
   lines.push(el("span", {}, `${shares.join(", ")}, ${format.count(node.pods, "pod")}`));
+  const age = node.created_s ? `${format.lasting(now_s - node.created_s)} old` : "";
+  const place = [node.zone && `zone ${node.zone}`, node.machine_type, age].filter(Boolean);
+  if (place.length) lines.push(el("span", {}, place.join(", ")));
   if (node.why) lines.push(el("span.dim", {}, node.why));
   return lines;
 }

@@ -3,7 +3,7 @@
 export const STATES = {
   ready: "ready",
   unneeded: "unneeded",
-  draining: "on its way out",
+  draining: "draining",
   booting: "booting",
   unready: "not ready",
   failed: "failed",

@@ -1,19 +1,16 @@
-// The figures at the top, each with its line over time.
+// The figures at the top: now. How they came about is in the history.
 
 import { $, el, setText } from "./dom.js";
 import * as format from "./format.js";
 import { later } from "./turns.js";
 
-const SVG = "http://www.w3.org/2000/svg";
-const WIDE = 120, HIGH = 30, POINTS = 120;
-
-/** Name, value, note, and the sample's place for its line. */
+/** Name, value and note. */
 const FIGURES = [
-  ["nodes", (one) => format.whole(one.nodes), (one) => one.ready === one.nodes ? "all ready" : `${format.whole(one.ready)} ready`, 1],
-  ["pending", (one) => format.whole(one.pending), (one) => `${format.whole(one.pods)} pods run`, 2],
-  ["cpu", (one) => format.share(one.cpu), () => "asked for", 3],
-  ["memory", (one) => format.share(one.memory), () => "asked for", 4],
-  ["cost / h", (one) => isPriced(one) ? format.money(one.cost.per_hour) : "–", (one) => spent(one), 5],
+  ["nodes", (one) => format.whole(one.nodes), (one) => one.ready === one.nodes ? "all ready" : `${format.whole(one.ready)} ready`],
+  ["pending pods", (one) => format.whole(one.pending), (one) => `${format.whole(one.pods)} running`],
+  ["cpu", (one) => format.share(one.cpu), () => "requested"],
+  ["memory", (one) => format.share(one.memory), () => "requested"],
+  ["cost / h", (one) => isPriced(one) ? format.money(one.cost.per_hour) : "–", (one) => spent(one)],
 ];
 
 const isPriced = ({ cost, nodes }) => cost.unpriced < nodes || !nodes;
@@ -36,45 +33,15 @@ export class Figures {
 
   #make(name) {
     const value = el("b"), note = el("small");
-    const line = document.createElementNS(SVG, "svg"), stroke = document.createElementNS(SVG, "path"), area = document.createElementNS(SVG, "path");
-    line.setAttribute("viewBox", `0 0 ${WIDE} ${HIGH}`);
-    line.setAttribute("preserveAspectRatio", "none");
-    line.setAttribute("aria-hidden", "true");
-    area.setAttribute("class", "area");
-    stroke.setAttribute("class", "stroke");
-    line.append(area, stroke);
-    return { element: el("div.figure", {}, el("span.name", {}, name), value, note, line), value, note, stroke, area };
+    return { element: el("div.figure", {}, el("span.name", {}, name), value, note), value, note };
   }
 
   render = () => {
-    const { cluster, samples } = this.store;
+    const { cluster } = this.store;
     if (!cluster) return;
-    FIGURES.forEach(([, value, note, place], at) => {
-      const part = this.parts[at];
-      setText(part.value, value(cluster));
-      setText(part.note, note(cluster));
-      const path = trace(samples, place, place === 3 || place === 4);
-      if (part.path === path) return;
-      part.path = path;
-      part.stroke.setAttribute("d", path);
-      part.area.setAttribute("d", path && `${path}V${HIGH}H0Z`);
+    FIGURES.forEach(([, value, note], at) => {
+      setText(this.parts[at].value, value(cluster));
+      setText(this.parts[at].note, note(cluster));
     });
   };
-}
-
-/** Steps, because what is shown stays as it is until it changes. */
-function trace(samples, place, isShare) {
-  if (samples.length < 2) return "";
-  const first = samples[0][0], lasts = samples.at(-1)[0] - first || 1;
-  const every = Math.max(Math.ceil(samples.length / POINTS), 1);
-  let most = isShare ? 1 : 0;
-  for (const sample of samples) if (sample[place] > most) most = sample[place];
-  let path = "";
-  for (let at = 0; at < samples.length; at += every) {
-    let highest = samples[at][place];
-    for (let more = at; more < Math.min(at + every, samples.length); more++) highest = Math.max(highest, samples[more][place]);
-    const x = (((samples[at][0] - first) / lasts) * WIDE).toFixed(1), y = (HIGH - 1 - (highest / (most || 1)) * (HIGH - 3)).toFixed(1);
-    path += path ? `H${x}V${y}` : `M${x} ${y}`;
-  }
-  return `${path}H${WIDE}`;
 }

@@ -1,7 +1,9 @@
 // Pending pods and decisions, as lists of buttons.
 
+import { countDecisions } from "./decision_detail.js";
 import { $, el, reconcile, setText } from "./dom.js";
 import * as format from "./format.js";
+import { KINDS } from "./history_filter.js";
 import { Holding } from "./holding.js";
 import { later } from "./turns.js";
 
@@ -12,19 +14,18 @@ const HELP = {
   room: ["→", "there is room"],
   later: ["…", "in a later loop"],
   nowhere: ["✕", "no group helps"],
-  waiting: ["·", "not looked at yet"],
+  waiting: ["·", "not evaluated yet"],
 };
-const KINDS = { up: ["▲", "scale up"], down: ["▼", "scale down"], trouble: ["!", "trouble"], wait: ["✕", "left waiting"] };
 
 export class Lists {
   constructor(store, explain, tell) {
     this.store = store;
     this.explain = explain;
     this.tell = tell;
+    [this.filter, this.shown, this.known] = [null, [], 0];
     store.listen((what) => {
       if (what.pending || what.isWhole) later(this.renderPending);
       else later(this.renderAges);
-      if (what.decisions.length || what.isWhole) later(this.renderDecisions);
     });
     this.held = {};
     for (const [id, render] of [["pending", this.renderPending], ["timeline", this.renderDecisions]]) {
@@ -33,12 +34,28 @@ export class Lists {
     }
   }
 
+  /** `shown`: decisions of the period that match; `known`: how many there were in all. */
+  filterBy(filter, shown, known) {
+    [this.filter, this.shown, this.known] = [filter, shown, known];
+    later(this.renderPending);
+    later(this.renderDecisions);
+  }
+
+  #isWanted(one) {
+    const { group, namespace, text } = this.filter ?? {};
+    const nodeGroups = one.nodes.map((name) => this.store.nodes.get(name)?.group);
+    const groups = [...one.groups, ...one.upcoming, ...nodeGroups, ...one.reasons.map((reason) => reason.group)];
+    const words = [one.pod, one.owner, ...one.groups, ...one.upcoming, ...one.nodes];
+    return (!namespace || one.pod.startsWith(`${namespace}/`)) && (!group || groups.includes(group))
+      && (!text || words.join(" ").toLowerCase().includes(text));
+  }
+
   renderPending = () => {
-    this.#fill("pending", this.store.pending, {
+    this.#fill("pending", this.store.pending.filter((one) => this.#isWanted(one)), {
       keyOf: (one) => one.pod,
       make: () => el("li", {}, this.#makePending()),
       update: (item, one) => this.#showPending(item, one),
-      none: "No pod waits.",
+      none: this.store.pending.length ? "No pending pods match." : "No pending pods.",
     });
     this.renderAges();
   };
@@ -86,13 +103,13 @@ export class Lists {
   };
 
   renderDecisions = () => {
-    const told = this.store.decisions.slice(-SHOWN).reverse();
-    setText($("timeline-count"), told.length ? format.whole(this.store.decisions.at(-1).number + 1) : "");
+    const told = this.shown.slice(-SHOWN).reverse();
+    setText($("timeline-count"), this.known ? countDecisions(this.shown.length, this.known) : "");
     this.#fill("timeline", told, {
       keyOf: (one) => `${one.number}`,
       make: (one) => el("li", {}, this.#makeDecision(one)),
-      update: () => {},
-      none: "Nothing was decided yet.",
+      update: (item, one) => setText(item.querySelector("time"), format.clock(one.at_s)),
+      none: this.known ? "No decisions in this period match." : "Nothing was decided yet.",
     });
   };
 
@@ -107,7 +124,10 @@ export class Lists {
 /** Why no group helps, the most common reason first, or which one does. */
 function reasons(one) {
   if (one.help === "helped") return ` in ${one.groups.map(format.short).join(", ")}`;
-  if (one.help === "room") return ` on ${one.nodes[0]}${one.nodes.length > 1 ? " and others" : ""}`;
+  if (one.help === "room") {
+    const places = [...one.nodes, ...one.upcoming.map((id) => `an upcoming node of ${format.short(id)}`)];
+    return ` on ${places.slice(0, 2).join(", ") || "a node"}`;
+  }
   const counted = new Map();
   for (const { texts } of one.reasons) for (const text of texts) counted.set(text, (counted.get(text) ?? 0) + 1);
   const told = [...counted].sort((a, b) => b[1] - a[1]).map(([text, times]) => times > 1 ? `${text} (${times} groups)` : text);

@@ -3,23 +3,76 @@
 import { $, setText } from "./dom.js";
 import { Figures } from "./figures.js";
 import * as format from "./format.js";
+import { History } from "./history.js";
 import { Lists } from "./lists.js";
 import { Map_ } from "./map.js";
+import { NodeTable } from "./node_table.js";
 import { Panel } from "./panel.js";
 import { Store } from "./store.js";
 import { Stream } from "./stream.js";
 import * as theme from "./theme.js";
 import { later, soon } from "./turns.js";
+import { ViewState, readTime, writeTime } from "./view_state.js";
 
 const QUIET_MS = 4000; // between two things that are said aloud
 const LATE_S = 90; // without a loop
 
-const store = new Store();
-const panel = new Panel(store);
+// The token is in the address once, and is taken out of it before anything else reads the address.
+const given = new URLSearchParams(location.hash.slice(1)), token = given.get("token");
+if (token) {
+  given.delete("token");
+  history.replaceState(null, "", `${location.pathname}${given.size ? `#${given}` : ""}`);
+}
+
+const store = new Store(), state = new ViewState();
+const panel = new Panel(store, (shown) => state.set({ open: shown ? address(shown) : "" }));
 const map = new Map_(store, panel.explain, (text) => setText($("say"), text));
-new Lists(store, panel.explain, panel.tell);
+const lists = new Lists(store, panel.explain, panel.tell);
+const table = new NodeTable(store, state, panel.explain);
+let filter = null;
+const past = new History(store, state, { open: panel.tell, changed: (found) => { filter = found; later(applyFilter); } });
 new Figures(store);
 theme.begin(() => map.recolour());
+
+/** What is open, as it stands in a link: node/NAME, pod/NAMESPACE/NAME, group/ID, decision/NUMBER@TIME. */
+function address({ kind, name, decided }) {
+  if (kind !== "decision") return `${kind}/${name}`;
+  return decided ? `decision/${decided.number}@${writeTime(decided.at_s)}` : state.get("open");
+}
+
+/** The filter touches every part of the page. */
+function applyFilter() {
+  map.filterBy(filter);
+  table.filterBy(filter);
+  lists.filterBy(filter, past.view.shown, store.count ?? 0);
+  follow();
+}
+
+/** Open what the link names, as soon as it is known. */
+let wanted = state.get("open");
+function follow() {
+  if (!wanted || !store.cluster) return;
+  const [, kind, name] = /^(\w+)\/(.+)$/.exec(wanted) ?? [];
+  if (kind === "decision") {
+    if (!past.data) return;
+    const [number, at] = name.split("@"), found = past.find(Number(number), readTime(at));
+    if (found) panel.tell(found);
+    else panel.miss("decision", `The decision of ${at} is no longer kept, or was made by another process.`);
+  } else if (["node", "pod", "group"].includes(kind)) panel.explain(kind, name);
+  wanted = "";
+}
+
+function showAs(view) {
+  state.set({ view });
+  table.adopt();
+}
+$("view").addEventListener("change", ({ target }) => showAs(target.value));
+
+state.listen(() => {
+  table.adopt();
+  wanted = state.get("open");
+  if (wanted) follow(); else panel.close();
+});
 
 // The bar
 
@@ -34,10 +87,12 @@ function renderBar() {
     const isStory = cluster.mode === "simulated" || cluster.mode === "recorded";
     setText($("mode"), isStory && cluster.speed > 1 ? `${cluster.mode} ×${format.whole(cluster.speed)}` : cluster.mode);
     $("mode").dataset.mode = cluster.mode;
-    setText($("name"), cluster.name);
+    format.setCurrency(cluster.currency);
+    setText($("name"), [cluster.cluster_name, cluster.name].filter(Boolean).join(" · "));
     setText($("clock"), format.moment(cluster.at_s));
     $("clock").dataset.atS = cluster.at_s;
-    const title = `${cluster.name || "windlass"}: ${format.count(cluster.nodes, "node")}${cluster.pending ? `, ${cluster.pending} pending` : ""}`;
+    const place = cluster.cluster_name || cluster.name || "windlass";
+    const title = `${place}: ${format.count(cluster.nodes, "node")}${cluster.pending ? `, ${cluster.pending} pending` : ""}`;
     if (document.title !== title) document.title = title;
     const late_s = beat && !isStory ? beat.now_s - cluster.at_s : 0;
     if (!state && cluster.is_over) state = "over";
@@ -52,6 +107,7 @@ function renderBar() {
 
 store.listen(({ decisions, isWhole }) => {
   later(renderBar);
+  if (wanted) later(follow);
   if (isWhole || !decisions.length || performance.now() - said_ms < QUIET_MS) return;
   said_ms = performance.now();
   setText($("news"), decisions.map((one) => one.said).join("; "));
@@ -85,35 +141,30 @@ async function open(token) {
 }
 
 $("login-form").addEventListener("submit", (event) => { event.preventDefault(); open($("token").value); });
-const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) {
-  history.replaceState(null, "", location.pathname);
-  open(given);
-}
+if (token) open(token);
 
 // Keys
 
 const go = (id) => {
-  const heading = $(id), first = heading.closest("section").querySelector("canvas.cells, li button");
+  const heading = $(id), first = heading.closest("section").querySelector(state.get("view") === "table" && id === "nodes" ? "#table button.name" : "canvas.cells:not([hidden]), li button");
   (first ?? heading).focus();
 };
 const KEYS = {
-  n: () => go("nodes"), p: () => go("pending-title"), t: () => go("timeline-title"),
-  "/": () => $("find").focus(), c: () => map.colourNext(), d: () => theme.next(), "?": () => $("help").showModal(),
+  h: () => $("history").querySelector("[role=slider]").focus(), n: () => go("nodes"), p: () => go("pending-title"), t: () => go("timeline-title"),
+  "/": () => $("find").focus(), c: () => map.colourNext(), m: () => showAs(state.get("view") ? "" : "table"), d: () => theme.next(), "?": () => $("help").showModal(),
 };
 
 addEventListener("keydown", (event) => {
   if (event.key === "Escape") {
-    if (document.activeElement === $("find") && $("find").value) { $("find").value = ""; map.find(""); }
+    if (document.activeElement === $("find") && $("find").value) { $("find").value = ""; $("find").dispatchEvent(new Event("input")); }
     else if (!document.querySelector("dialog[open]")) panel.close();
     return;
   }
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input:not([type=radio]), dialog")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input:not([type=radio], [type=checkbox]), select, dialog")) return;
   if (KEYS[event.key]) { event.preventDefault(); KEYS[event.key](); }
 });
 
 $("help-open").addEventListener("click", () => $("help").showModal());
-$("find").addEventListener("input", () => map.find($("find").value.trim()));
 $("find").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
   const wanted = $("find").value.trim().toLowerCase();

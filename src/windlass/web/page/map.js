@@ -6,7 +6,9 @@ import { $, el, reconcile } from "./dom.js";
 import { Stamps } from "./field.js";
 import { later, soon } from "./turns.js";
 
-const WAYS = [["", "highest"], ["cpu", "cpu"], ["memory", "memory"], ["gpu", "gpu"]];
+const WAYS = [["", "max(cpu, mem)"], ["cpu", "cpu"], ["memory", "memory"], ["gpu", "gpu"]];
+const WIDE = 26000; // square pixels of the cells of a group, from which on all cards take the whole width
+const NARROW = 0.7 * WIDE; // and below which they no longer do: a node more or less moves no card
 /** Cells are as large as their number allows. */
 const SIZES = [[60, 24], [250, 18], [900, 14], [3000, 11], [7000, 8], [Infinity, 6]];
 
@@ -16,7 +18,8 @@ export class Map_ {
     this.explain = explain;
     this.say = say;
     this.by = "";
-    this.wanted = "";
+    this.wanted = this.group = "";
+    this.isWide = false;
     this.ink = cells.readInk();
     this.cards = new Map();
     this.#offerWays();
@@ -37,8 +40,12 @@ export class Map_ {
     this.#redraw();
   }
 
-  find(text) {
-    this.wanted = text.toLowerCase();
+  /** Groups that do not match are not shown; nodes that do not match are faint. */
+  filterBy(filter) {
+    const { group, text } = filter;
+    if (this.group === group && this.wanted === text) return;
+    [this.group, this.wanted] = [group, text];
+    soon(this.render);
     this.#redraw();
   }
 
@@ -65,8 +72,8 @@ export class Map_ {
   render = () => {
     if (!this.store.cluster) return;
     const isOther = this.#choose();
-    const ids = [...this.store.groups.keys()];
-    if (this.store.members.has("")) ids.push("");
+    const ids = [...this.store.groups.keys()].filter((id) => !this.group || id === this.group);
+    if (this.store.members.has("") && !this.group) ids.push("");
     reconcile($("groups"), ids, (id) => id || "-", (id) => this.#add(id), (child, id) => {
       const card = this.cards.get(id);
       if (card.isStale || isOther) later(card.render);
@@ -78,8 +85,21 @@ export class Map_ {
   /** The size of cells, and how they look. Is it another than before? */
   #choose() {
     const size = SIZES.find(([most]) => this.store.nodes.size <= most)[1], ratio = devicePixelRatio || 1;
-    if (this.stamps?.size === size && this.stamps.ratio === ratio) return false;
+    const isOther = this.#widen(size);
+    if (this.stamps?.size === size && this.stamps.ratio === ratio) return isOther;
     this.stamps = new Stamps(this.ink, size, ratio);
+    return true;
+  }
+
+  /** All cards are as wide as the largest group needs. Is it another width than before? */
+  #widen(size) {
+    let most = 0;
+    for (const [id, { target_size }] of this.store.groups) {
+      most = Math.max(most, target_size, this.store.members.get(id)?.length ?? 0);
+    }
+    const needed = most * (size + 2) ** 2, isWide = needed > (this.isWide ? NARROW : WIDE);
+    if (isWide === this.isWide) return false;
+    this.isWide = isWide;
     return true;
   }
 

@@ -1,5 +1,6 @@
 // The panel: what was clicked, in a few facts that are known already, and the answer of the autoscaler to "why?".
 
+import { renderDecision } from "./decision_detail.js";
 import { $, el, setText } from "./dom.js";
 import * as format from "./format.js";
 import { later } from "./turns.js";
@@ -11,8 +12,9 @@ const PATHS = { pod: (name) => `explain/pod/${name.split("/").map(encodeURICompo
 const WORD = /[A-Za-z0-9][A-Za-z0-9._:/-]*[A-Za-z0-9]/g;
 
 export class Panel {
-  constructor(store) {
-    this.store = store;
+  /** `moved(shown)`: something else is open, or nothing. */
+  constructor(store, moved) {
+    [this.store, this.moved] = [store, moved];
     this.shown = null;
     this.asked = 0;
     $("panel-close").addEventListener("click", () => this.close());
@@ -26,13 +28,35 @@ export class Panel {
     this.#ask();
   };
 
-  /** A decision: all of its reason, and what it was about. */
+  /** A decision: at once what is known, then all that the server keeps of it. */
   tell = (decided) => {
     this.#open({ kind: "decision", name: decided.said, decided });
-    const parts = decided.why.split("; ").map((line) => el("p", {}, ...this.#link(line)));
-    const links = [...decided.groups.map((id) => this.#button("group", id, format.short(id))), ...decided.nodes.map((name) => this.#button("node", name, name))];
-    $("panel-answer").replaceChildren(...parts, el("p.links", {}, ...links));
+    this.#showDecision({ decision: decided });
+    this.#askDecision(decided);
   };
+
+  /** What a link names is not there. */
+  miss(kind, text) {
+    this.#open({ kind, name: "not found" });
+    $("panel-answer").replaceChildren(el("p.said", {}, text));
+  }
+
+  #showDecision(told) {
+    const { recording, runbook } = this.store.cluster ?? {};
+    const link = (kind, name) => this.#button(kind, name, kind === "group" ? format.short(name) : name);
+    $("panel-answer").replaceChildren(...renderDecision(told, { recording, runbook, link, links: (text) => this.#link(text) }));
+  }
+
+  async #askDecision(decided) {
+    const number = this.asked;
+    try {
+      const answer = await fetch(`published/decisions/${decided.number}`);
+      const told = answer.ok ? await answer.json() : null;
+      if (number !== this.asked) return;
+      const isSame = told?.decision.at_s === decided.at_s;
+      this.#showDecision(isSame ? { detail: null, ...told, decision: decided } : { decision: decided, detail: null });
+    } catch { /* what is known stays to be seen */ }
+  }
 
   close() {
     if (!this.isOpen) return;
@@ -40,6 +64,7 @@ export class Panel {
     document.body.classList.remove("with-panel");
     this.shown = null;
     this.asked++;
+    this.moved(null);
     this.from?.isConnected && this.from.focus();
   }
 
@@ -50,6 +75,7 @@ export class Panel {
     this.asked++;
     $("panel").hidden = false;
     document.body.classList.add("with-panel");
+    this.moved(shown);
     setText($("panel-kind"), shown.kind);
     setText($("panel-title"), shown.kind === "group" ? format.short(shown.name) : shown.name);
     $("panel-answer").replaceChildren();
@@ -112,8 +138,8 @@ function aboutPod(store, { name }) {
   const one = store.pending.find((each) => each.pod === name);
   if (!one) return [];
   return [
-    ["alike", one.count > 1 ? format.count(one.count, "pod") : ""], ["of", one.owner], ["asks for", format.requests(one.requests)],
-    ["waits", format.lasting(store.cluster.at_s - one.since_s)],
+    ["alike", one.count > 1 ? format.count(one.count, "pod") : ""], ["of", one.owner], ["requests", format.requests(one.requests)],
+    ["pending for", format.lasting(store.cluster.at_s - one.since_s)],
     ["reasons", one.reasons.length ? one.reasons.map(({ group, texts }) => `${group ? format.short(group) : "cluster"}: ${texts.join(", ")}`) : ""],
   ];
 }
@@ -125,7 +151,8 @@ function aboutNode(store, { name }) {
   return [
     ["state", `${STATES[one.state]}${since}${one.cordoned ? ", cordoned" : ""}`], ["group", one.group ? format.short(one.group) : "none"],
     ["cpu", { share: one.cpu }], ["memory", { share: one.memory }], ["gpu", one.gpu == null ? "" : { share: one.gpu }],
-    ["pods", format.whole(one.pods)], ["stays", one.why],
+    ["pods", format.whole(one.pods)], ["zone", one.zone], ["machine type", one.machine_type],
+    ["age", one.created_s ? format.lasting(store.cluster.at_s - one.created_s) : ""], ["stays", one.why],
   ];
 }
 
@@ -135,12 +162,13 @@ function aboutGroup(store, { name }) {
   return [
     ["size", `${one.target_size}, between ${one.min_size} and ${one.max_size}`], ["health", one.is_healthy ? "healthy" : "unhealthy"],
     ["backs off", one.backoff ? `until ${format.clock(one.backoff.until_s)}: ${one.backoff.code} ${one.backoff.message ?? ""}` : ""],
-    ["costs", one.cost_per_hour == null ? "" : `${format.money(one.cost_per_hour)} an hour, ${format.money(one.price_per_hour)} a node`],
+    ["zones", one.zones.join(", ")], ["machine types", one.machine_types.join(", ")],
+    ["costs", one.cost_per_hour == null ? "" : `${format.money(one.cost_per_hour)} an hour, ${format.money(one.price_per_hour, true)} a node`],
     ["size owner", one.replicas_owner], ["errors", one.errors.length ? one.errors : ""],
   ];
 }
 
-const aboutDecision = (store, { decided }) => [["at", format.moment(decided.at_s)], ["ago", format.lasting(store.cluster.at_s - decided.at_s)]];
+const aboutDecision = (store, { decided }) => decided ? [["ago", format.lasting(store.cluster.at_s - decided.at_s)]] : [];
 
 /** A fact as an element: a text, several, or a share. */
 function show(value) {

@@ -1,15 +1,18 @@
 // The status as it was published, kept up to date. Nothing is decided or guessed here.
 
-const MOST_DECISIONS = 300, MOST_SAMPLES = 720; // as autoscaler/published/model.py has them
+const MOST_DECISIONS = 300, MOST_SAMPLES = 720; // as observability/status_model.py has them
 
 /** Fields that the wire leaves out at their defaults. */
-const node = (found) => ({ group: "", state: "ready", since_s: null, cpu: 0, memory: 0, gpu: null, pods: 0, cordoned: false, why: "", ...found });
+const node = (found) => ({ group: "", state: "ready", since_s: null, cpu: 0, memory: 0, gpu: null, pods: 0, cordoned: false,
+  zone: "", machine_type: "", created_s: null, why: "", ...found });
 const group = (found) => ({ ready: 0, unready: 0, booting: 0, failed: 0, unneeded: 0, draining: 0, is_healthy: true,
-  backoff: null, price_per_hour: null, cost_per_hour: null, errors: [], replicas_owner: "", ...found });
-const pending = (found) => ({ owner: "", requests: {}, since_s: 0, groups: [], nodes: [], reasons: [], ...found });
+  backoff: null, price_per_hour: null, cost_per_hour: null, errors: [], replicas_owner: "", zones: [], machine_types: [], ...found });
+const pending = (found) => ({ owner: "", requests: {}, since_s: 0,
+  groups: [], nodes: [], upcoming: [], reasons: [], ...found });
 const decided = (found) => ({ why: "", groups: [], nodes: [], ...found });
 const cluster = (found) => ({ loop: 0, name: "", mode: "live", is_over: false, speed: 1, is_healthy: true, stop: "",
-  nodes: 0, ready: 0, pods: 0, pending: 0, cpu: 0, memory: 0, gpu: null, ...found,
+  nodes: 0, ready: 0, pods: 0, pending: 0, cpu: 0, memory: 0, gpu: null,
+  cluster_name: "", currency: "", recording: "", runbook: "", ...found,
   cost: { per_hour: 0, spent: 0, since_s: 0, unpriced: 0, ...found.cost } });
 
 export class Store {
