@@ -13,7 +13,7 @@ from windlass.simulator import autoscaler_run, simulation, workload_trace
 from windlass.simulator.cluster import api_objects
 from windlass.simulator.cluster.node_groups import RandomStreams
 from windlass.simulator.scenario import loader
-from windlass.simulator.scenario.driver import FaultInjector
+from windlass.simulator.simulation import FaultInjector
 
 SCENARIOS = pathlib.Path(__file__).parents[2] / "scenarios"
 TRACE = pathlib.Path(__file__).parents[3] / "shared" / "traces" / "openb-2023"

@@ -16,10 +16,10 @@ from windlass.apiserver import (
     field_sets,
     object_meta,
     patch_handlers,
-    pod_strategy,
     responses,
     status_errors,
     storage,
+    workload_strategies,
     write_handlers,
 )
 from windlass.apiserver.registry import ScalePaths, ServerState
@@ -46,7 +46,7 @@ def handle_binding(core: ServerState, call: ApiCall) -> ApiResponse:
     for kind in ("annotations", "labels"):
         if metadata.get(kind):
             pod["metadata"].setdefault(kind, {}).update(metadata[kind])
-    pod_strategy.set_pod_condition(pod, _SCHEDULED, call.now)
+    workload_strategies.set_pod_condition(pod, _SCHEDULED, call.now)
     if not call.is_dry_run:
         core.store.write(core.table(call.resource), stored.key, pod)
     return responses.json_response(201, status_errors.success_status() | {"code": 201})
@@ -118,7 +118,7 @@ def _too_many_budgets() -> Json:
 
 
 def _may_ignore_budgets(pod: Json) -> bool:
-    is_idle = pod["status"].get("phase") in (*pod_strategy.FINISHED_PHASES, "Pending")
+    is_idle = pod["status"].get("phase") in (*workload_strategies.FINISHED_PHASES, "Pending")
     return is_idle or "deletionTimestamp" in pod["metadata"]
 
 
@@ -135,7 +135,7 @@ def _selects(budget: Json, labels: Any) -> bool:
 
 def _may_skip_budget(pod: Json, budget: Json) -> bool:
     """May an unhealthy pod be evicted without charging the budget?"""
-    if pod_strategy.is_pod_ready(pod):
+    if workload_strategies.is_pod_ready(pod):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
@@ -193,7 +193,7 @@ def _evict_pod(
     delete_handlers.check_preconditions(call, stored, options)
     if not options.is_dry_run:
         pod = stored.decode()
-        pod_strategy.set_pod_condition(pod, _DISRUPTION_CONDITION, call.now)
+        workload_strategies.set_pod_condition(pod, _DISRUPTION_CONDITION, call.now)
         stored = core.store.write(core.table(call.resource), stored.key, pod)
     delete_handlers.delete_stored(core, call, stored, replace(options, version=""))
 

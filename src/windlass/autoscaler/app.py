@@ -21,7 +21,7 @@ from windlass.autoscaler import (
     http_endpoints,
     memory_store,
     scheduler_config,
-    shadow_actions,
+    shadow_comparison,
     shadow_mode,
 )
 from windlass.autoscaler.actuator import Actuator
@@ -236,7 +236,9 @@ class AutoscalerProcess:
             informers = [tasks.create_task(self.cluster_state.run()), tasks.create_task(self.provider.run())]
             if self._shadow is not None:
                 informers.append(
-                    tasks.create_task(shadow_actions.watch_events(self._client(self._servers.workload), self._shadow))
+                    tasks.create_task(
+                        shadow_comparison.watch_events(self._client(self._servers.workload), self._shadow)
+                    )
                 )
             try:
                 if self._election is None:

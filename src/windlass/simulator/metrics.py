@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windlass.simulator.cluster import api_objects, cloud, daemon_sets
+from windlass.simulator.cluster import api_objects, cloud, workloads
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.api_objects import IdentityCache
 from windlass.simulator.cluster.node_groups import NodeGroup
@@ -79,7 +79,7 @@ class CostLowerBound:
             pod = {"kind": "Pod", "metadata": found["metadata"], "spec": found["spec"]["template"]["spec"]}
             wanted = np.array(self._vector(resource_requests.pending_pod_requests(pod)))
             for i, node in enumerate(self._nodes):
-                if daemon_sets.should_run_on(found, node):
+                if workloads.should_run_on(found, node):
                     capacity[i] -= wanted
         self._capacity = np.maximum(capacity, 0)
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.simulator import small_clusters
 from windlass.simulator.cluster import api_objects
-from windlass.simulator.fast_scheduler import node_plugins, node_table, placement, pod_shapes, topology_counts
-from windlass.simulator.fast_scheduler.placement import NO_SLOT
-from windlass.simulator.reference_scheduler import filters, node_scores, pod_topology_spread, scheduling_cycle, scoring
+from windlass.simulator.fast_scheduler import node_plugins, node_table, pod_shapes, scheduler, topology_counts
+from windlass.simulator.fast_scheduler.scheduler import NO_SLOT
+from windlass.simulator.reference_scheduler import node_scores, pod_topology_spread, scheduling_cycle, scoring
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 Json = dict[str, Any]
@@ -24,9 +24,9 @@ SOFT_TAINTS = [{"key": key, "effect": "PreferNoSchedule"} for key in ("special",
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def make_placing(table: node_table.NodeTable, counted: topology_counts.TopologyCounts) -> placement.Placer:
+def make_placing(table: node_table.NodeTable, counted: topology_counts.TopologyCounts) -> scheduler.Placer:
     scores = node_plugins.NodeScores(table, counted)
-    return placement.Placer(table, node_plugins.StaticFilters(table), counted, scores, random.Random(1))
+    return scheduler.Placer(table, node_plugins.StaticFilters(table), counted, scores, random.Random(1))
 
 
 @st.composite
@@ -129,11 +129,13 @@ def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
         outcome = scheduling_cycle.schedule(view, pod)
         if not isinstance(outcome, scheduling_cycle.Placement):
             has_failed = outcome.reason == scheduling_cycle.SCHEDULER_ERROR
-            errors = {NO_SLOT: shape.pre_filter_error, placement.SCORE_FAILED: shape.pre_score_error}
+            errors = {NO_SLOT: shape.pre_filter_error, scheduler.SCORE_FAILED: shape.pre_score_error}
             assert errors[slot] == (outcome.message if has_failed else ""), f"the plain one says {outcome.message}"
             continue
         assert slot != NO_SLOT, f"the plain one says {outcome.node_name}"
-        passed = [view.nodes[name] for name, refusal in filters.run_filters(view, pod).items() if refusal is None]
+        passed = [
+            view.nodes[name] for name, refusal in scheduling_cycle.run_filters(view, pod).items() if refusal is None
+        ]
         assert table.names[slot] in {node.name for node in node_scores.best_nodes(view, pod, passed)}
         found = quick.scores.score(pod, shape, np.array([table.slots[node.name] for node in passed]))
         theirs = node_scores.score_nodes(view, pod, passed)

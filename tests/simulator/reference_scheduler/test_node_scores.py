@@ -10,7 +10,7 @@ from tests.simulator import builders, small_clusters
 from windlass.simulator.cluster import api_objects
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 from windlass.simulator.fast_scheduler import node_table
-from windlass.simulator.reference_scheduler import filters, node_scores, scheduling_cycle, scoring
+from windlass.simulator.reference_scheduler import node_scores, scheduling_cycle, scoring
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 RECORDED = Path(__file__).parent / "data" / "scores.jsonl.gz"
@@ -24,7 +24,7 @@ def test_every_node_has_the_scores_that_kube_scheduler_gave_it(case: Json) -> No
     assert cluster.rejected == []
     for pod in case["pending"]:
         recorded = case["scores"][pod["metadata"]["name"]]
-        verdicts = filters.run_filters(cluster, pod)
+        verdicts = scheduling_cycle.run_filters(cluster, pod)
         passed = [node for name, node in cluster.nodes.items() if verdicts[name] is None]
         assert {node.name for node in passed} == set(recorded)
         found = node_scores.score_nodes(cluster, pod, passed)

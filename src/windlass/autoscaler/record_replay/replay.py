@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass import errors
-from windlass.autoscaler import shadow_actions, shadow_mode
+from windlass.autoscaler import shadow_comparison, shadow_mode
 from windlass.autoscaler.record_replay import recorder, recording_file, snapshot_journal, value_codec
 from windlass.engine import time_limits
 from windlass.engine.drain_loop import DrainLoopResult, advance
@@ -324,7 +324,7 @@ class _AlternativeDecider:
     def __init__(self, memory: LoopMemory, settings: Settings) -> None:
         self._settings = settings
         self._before = self._after = memory
-        self._sight: shadow_actions.ActionBaseline | None = None
+        self._sight: shadow_comparison.ActionBaseline | None = None
 
     def decide(self, step: RecordedStep) -> explain_context.ExplainContext:
         observation, now_s, settings = step.seen, step.now_s, self._settings
@@ -335,9 +335,11 @@ class _AlternativeDecider:
 
     def _adopt_memory(self, step: RecordedStep) -> LoopMemory:
         found = (
-            shadow_actions.find_observed_actions(self._sight, step.seen, step.now_s) if self._sight is not None else ()
+            shadow_comparison.find_observed_actions(self._sight, step.seen, step.now_s)
+            if self._sight is not None
+            else ()
         )
-        self._sight = shadow_actions.take_baseline(step.seen)
+        self._sight = shadow_comparison.take_baseline(step.seen)
         return shadow_mode.adopt_actions(self._after, found, step.seen, self._settings, step.now_s)
 
 

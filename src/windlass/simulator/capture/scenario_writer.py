@@ -19,7 +19,7 @@ from windlass.engine.model import deviations, facts, node_groups
 from windlass.engine.model.settings import Settings
 from windlass.kube import time_formats
 from windlass.selectors import LabelSelector, NodeSelector, Operator
-from windlass.simulator.capture import machine_failures, workload_history
+from windlass.simulator.capture import cluster_history, workload_history
 from windlass.simulator.capture.cluster_history import MIRROR_OWNER, ClusterHistory, GroupHistory, PodHistory
 from windlass.simulator.capture.workload_history import JobWorkload, ReplicatedWorkload
 from windlass.simulator.scenario import loader, model
@@ -113,7 +113,7 @@ class _ScenarioWriter:
         buffers = self._write_buffers(list(zip(replicated, workloads[len(history.daemon_sets) :], strict=True)))
         for jobs in workload_history.list_jobs(history, self._start_s):
             workloads.append(self._write_jobs(jobs, timeline))
-        timeline += machine_failures.list_failures(history, group_names)
+        timeline += cluster_history.list_failures(history, group_names)
         timeline = [self._round_step(step) for step in sorted(timeline, key=lambda step: float(step["at"]))]
         never = sum(1 for pod in history.pods if pod.gone_s is None and pod.bound_s is None)
         begins = datetime.datetime.fromtimestamp(math.floor(history.begin_s), datetime.UTC)
@@ -184,7 +184,7 @@ class _ScenarioWriter:
         options = _write_options(group.last.options)
         if options:
             plain["options"] = options
-        never = [machine for machine in machines if machine_failures.is_stuck(machine)]
+        never = [machine for machine in machines if cluster_history.is_stuck(machine)]
         registered = [machine for machine in machines if machine.registered_s is not None]
         in_order = [machine for machine in machines if machine in never or machine in registered]
         boots = [math.inf if one.registered_s is None else one.registered_s - one.requested_s for one in in_order]

@@ -8,13 +8,13 @@ from windlass.apiserver import embedded_server, registry, server
 from windlass.simulator.cluster import api_objects, node_groups
 from windlass.simulator.cluster.api_client import ApiClient
 from windlass.simulator.cluster.cloud import Cloud
-from windlass.simulator.cluster.daemon_sets import DaemonSetController
 from windlass.simulator.cluster.disruption import DisruptionController
 from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.cluster.machines import MachineController, MachineDeploymentController, MachineSetController
 from windlass.simulator.cluster.node_groups import RandomStreams
 from windlass.simulator.cluster.node_lifecycle import Kubelets, NodeLifecycleController
 from windlass.simulator.cluster.workloads import (
+    DaemonSetController,
     DeploymentController,
     JobController,
     ProvisioningJobQueue,
