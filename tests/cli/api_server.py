@@ -25,7 +25,7 @@ from windlass.kube import transport
 from windlass.observability import status_builder
 from windlass.observability.status_publisher import StatusPublisher
 from windlass.runtime import http_server
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -122,7 +122,7 @@ def serving(folder: Path, *, token: str = TOKEN) -> Iterator[ApiServer]:
             answering=_Asked(), published=published, token_file=str(folder / "token"),
         )  # fmt: skip
         served = server.Server(real)
-        for definition in api_objects.list_crds():
+        for definition in api_client.list_crds():
             served.apply(definition)
         async with http_server.serve("127.0.0.1:0", app) as port:
             http = _ProxyingServer(served, real, port)

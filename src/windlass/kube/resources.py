@@ -14,7 +14,7 @@ from urllib import parse
 import msgspec
 
 from windlass import errors, klog
-from windlass.kube import fields, lenient_decoder
+from windlass.kube import fields, scheme
 from windlass.kube.models import autoscaling, clusterapi, core, meta, pods, resource, workloads
 
 T = TypeVar("T")
@@ -98,12 +98,12 @@ class Resource(Generic[T]):
     def _decode_partial(self, raw: bytes, error: Exception) -> "Unreadable[T]":
         metadata = self.read_identity(raw)
         complaint = self.to_invalid_object(metadata, error)
-        mended = lenient_decoder.repair_json(raw)
+        mended = scheme.repair_json(raw)
         if mended != raw and not isinstance(mended_object := self.read(mended), Unreadable):
             return self.to_unreadable(mended_object, complaint)
         if self.is_untyped:
             return Unreadable(metadata, complaint)
-        partial = lenient_decoder.decode_partial(decoder(self.model), mended)
+        partial = scheme.decode_partial(decoder(self.model), mended)
         if isinstance(partial, meta.Object) and partial.meta.name != metadata.name:
             partial = cast(T, msgspec.structs.replace(partial, metadata=metadata))  # decoded separately
         return Unreadable(metadata, complaint, partial)
@@ -122,9 +122,7 @@ class Resource(Generic[T]):
         """The error of a text that no decoder accepts: nested too deep, or invalid UTF-8."""
         name = metadata.key or "without a name"
         if isinstance(error, RecursionError):
-            return errors.InvalidObject(
-                self.kind, name, "the object", "more levels", f"at most {lenient_decoder.MAX_DEPTH}"
-            )
+            return errors.InvalidObject(self.kind, name, "the object", "more levels", f"at most {scheme.MAX_DEPTH}")
         return errors.InvalidObject(self.kind, name, "the object", str(error), "valid JSON")
 
     def decode(self, raw: bytes | msgspec.Raw) -> T:
@@ -155,7 +153,7 @@ class Resource(Generic[T]):
         try:
             return decoder(_Identity).decode(raw).meta
         except UNDECODABLE:
-            return lenient_decoder.read_identity(bytes(raw))
+            return scheme.read_identity(bytes(raw))
 
 
 def to_invalid_object(kind: str, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
@@ -174,7 +172,7 @@ def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta
     try:
         return msgspec.convert(metadata, meta.ObjectMeta)
     except msgspec.ValidationError as error:
-        name = lenient_decoder.read_identity(msgspec.json.encode({"metadata": metadata})).key or "without a name"
+        name = scheme.read_identity(msgspec.json.encode({"metadata": metadata})).key or "without a name"
         raise fields.translate_decode_error(error, msgspec.json.encode(metadata), "metadata").of(kind, name) from error
 
 

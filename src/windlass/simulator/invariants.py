@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from windlass import quantity
-from windlass.simulator.cluster import api_objects
-from windlass.simulator.cluster.api_client import Change
-from windlass.simulator.cluster.api_objects import IdentityCache
+from windlass.simulator.cluster import api_client
+from windlass.simulator.cluster.api_client import Change, IdentityCache
 from windlass.simulator.cluster.event_loop import EventLoop
 
 
@@ -113,7 +112,7 @@ class SingleNodeRule:
         self._nodes: dict[str, str] = {}
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind != api_objects.PODS:
+        if change.kind != api_client.PODS:
             return
         uid = change.obj["metadata"]["uid"]
         node = change.obj["spec"].get("nodeName") or ""
@@ -142,13 +141,13 @@ class NodeCapacityRule:
         self._known: IdentityCache[dict[str, int]] = IdentityCache()
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind == api_objects.NODES:
+        if change.kind == api_client.NODES:
             if change.now is None:
                 self._has.pop(change.key, None)
             elif change.before is None or change.before["status"] is not change.now["status"]:
                 self._has[change.key] = parse_amounts(change.now["status"].get("allocatable"))
                 self._touched[change.key] = None
-        elif change.kind == api_objects.PODS:
+        elif change.kind == api_client.PODS:
             self._on_pod(change)
         yield from ()
 
@@ -201,7 +200,7 @@ class GroupBoundsRule:
         self._excused = excused
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind != api_objects.MACHINE_DEPLOYMENTS or change.before is None or change.now is None:
+        if change.kind != api_client.MACHINE_DEPLOYMENTS or change.before is None or change.now is None:
             return
         before, now = change.before["spec"].get("replicas"), change.now["spec"].get("replicas")
         if before == now or (change.key, now) in self._excused:
@@ -243,11 +242,11 @@ class DisruptionBudgetRule:
 
     def on_change(self, change: Change) -> Iterator[Breach]:
         match change.kind:
-            case api_objects.BUDGETS:
+            case api_client.BUDGETS:
                 self._on_budget(change)
-            case api_objects.PODS:
+            case api_client.PODS:
                 yield from self._on_pod(change)
-            case api_objects.DEPLOYMENTS | api_objects.REPLICA_SETS | api_objects.STATEFUL_SETS | api_objects.JOBS:
+            case api_client.DEPLOYMENTS | api_client.REPLICA_SETS | api_client.STATEFUL_SETS | api_client.JOBS:
                 self._on_scale(change)
 
     def check(self) -> Iterator[Breach]:
@@ -351,15 +350,15 @@ class PodLossRule:
 
     def on_change(self, change: Change) -> Iterator[Breach]:
         match change.kind:
-            case api_objects.MACHINES:
+            case api_client.MACHINES:
                 name = change.obj["metadata"]["name"]
                 if change.now is not None and is_deleting(change.now):
                     self._going.add(name)
                 elif change.now is None:
                     self._going.discard(name)
-            case api_objects.PODS:
+            case api_client.PODS:
                 self._on_pod(change)
-            case api_objects.NODES if change.now is None:
+            case api_client.NODES if change.now is None:
                 yield from self._on_node_deleted(change.obj)
 
     def _on_pod(self, change: Change) -> None:
@@ -401,7 +400,7 @@ class InvariantRule(Protocol):
 class InvariantChecker:
     """Runs all rules as a component that only reads."""
 
-    watched_kinds = api_objects.WATCHED
+    watched_kinds = api_client.WATCHED
 
     def __init__(self, event_loop: EventLoop, excused: Set[tuple[str, int]]) -> None:
         self._event_loop = event_loop

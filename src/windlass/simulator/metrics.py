@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windlass.simulator.cluster import api_objects, cloud, workloads
-from windlass.simulator.cluster.api_client import Change
-from windlass.simulator.cluster.api_objects import IdentityCache
+from windlass.simulator.cluster import api_client, cloud, workloads
+from windlass.simulator.cluster.api_client import Change, IdentityCache
 from windlass.simulator.cluster.node_groups import NodeGroup
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 from windlass.simulator.fast_scheduler import node_plugins, pod_shapes
@@ -160,10 +159,10 @@ class MetricsCollector:
     """Collects metrics from changes of the simulated cluster. Writes nothing."""
 
     watched_kinds = (
-        api_objects.PODS,
-        api_objects.NODES,
-        api_objects.MACHINE_DEPLOYMENTS,
-        api_objects.DAEMON_SETS,
+        api_client.PODS,
+        api_client.NODES,
+        api_client.MACHINE_DEPLOYMENTS,
+        api_client.DAEMON_SETS,
     )
 
     def __init__(self, cluster: SimulatedCluster, sample_s: float) -> None:
@@ -262,12 +261,12 @@ class MetricsCollector:
 
     def on_change(self, change: Change) -> None:
         match change.kind:
-            case api_objects.PODS:
+            case api_client.PODS:
                 self._on_pod(change)
-            case api_objects.NODES:
+            case api_client.NODES:
                 self._on_node(change)
-            case api_objects.DAEMON_SETS:
-                self._demand.set_daemon_overhead(self._api.list_objects(api_objects.DAEMON_SETS).values())
+            case api_client.DAEMON_SETS:
+                self._demand.set_daemon_overhead(self._api.list_objects(api_client.DAEMON_SETS).values())
             case _ if change.before is not None and change.now is not None:
                 before, now = (item["spec"].get("replicas", 0) for item in (change.before, change.now))
                 self.counts["ups"] += now > before
@@ -283,7 +282,7 @@ class MetricsCollector:
         before = self._ready.pop(name, None)
         if before is not None:
             self._change_ready(*before, -1)
-        if change.now is not None and api_objects.is_ready(change.now):
+        if change.now is not None and api_client.is_ready(change.now):
             instance = self._cluster.cloud.instances.get(f"default/{name}")
             if instance is not None:
                 found = self._ready[name] = (instance.group.name, resource_requests.node_allocatable(change.now))
@@ -296,25 +295,25 @@ class MetricsCollector:
 
     def _on_pod(self, change: Change) -> None:
         pod, before, key = change.obj, change.before, change.key
-        owner = api_objects.controller_of(pod)
+        owner = api_client.controller_of(pod)
         is_daemon = owner is not None and owner["kind"] == "DaemonSet"
         self._follow_demand(change, is_daemon)
         if (
             change.now is not None
             and before is not None
-            and api_objects.is_deleting(pod)
-            and not api_objects.is_deleting(before)
+            and api_client.is_deleting(pod)
+            and not api_client.is_deleting(before)
         ):
-            target = api_objects.condition_of(pod, "DisruptionTarget")
+            target = api_client.condition_of(pod, "DisruptionTarget")
             self.counts["evictions"] += bool(target and target["reason"] == "EvictionByEvictionAPI")
             self.counts["preemptions"] += bool(target and target["reason"] == "PreemptionByScheduler")
         is_counted = not is_daemon and (pod["spec"].get("priority") or 0) >= 0
-        if change.now is None or api_objects.is_deleting(pod):
+        if change.now is None or api_client.is_deleting(pod):
             if key in self._waiting:
                 self.given_up_s.append(self._waited_s(key))
-        elif is_counted and before is None and not api_objects.node_of(pod):
+        elif is_counted and before is None and not api_client.node_of(pod):
             self._waiting[key] = self._event_loop.now_s()
-        elif api_objects.node_of(pod) and key in self._waiting:
+        elif api_client.node_of(pod) and key in self._waiting:
             self.wait_times_s.append(self._waited_s(key))
 
     def _waited_s(self, key: str) -> float:
@@ -323,15 +322,15 @@ class MetricsCollector:
 
     def _follow_demand(self, change: Change, is_daemon: bool) -> None:
         key = change.key
-        if change.now is None or api_objects.is_finished(change.now):
+        if change.now is None or api_client.is_finished(change.now):
             self._demand.remove(key)
             self._take(key, None)
             return
         if change.before is None and not is_daemon:
             self._demand.add(key, change.now)
-        if api_objects.is_deleting(change.now):
+        if api_client.is_deleting(change.now):
             self._demand.remove(key)
-        if api_objects.node_of(change.now) and key not in self._seated:
+        if api_client.node_of(change.now) and key not in self._seated:
             self._take(key, self._amounts_of(change.now))
 
     def _take(self, key: str, amounts: resource_requests.ResourceList | None) -> None:

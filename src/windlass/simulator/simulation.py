@@ -21,7 +21,7 @@ from windlass import clock
 from windlass.kube import errors, transport
 from windlass.observability.decision_log import LogEntry
 from windlass.simulator import metrics, workload_trace
-from windlass.simulator.cluster import api_objects, node_groups
+from windlass.simulator.cluster import api_client, node_groups
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 from windlass.simulator.invariants import InvariantChecker, Violation
 from windlass.simulator.metrics import MetricsCollector, MetricSeries
@@ -69,25 +69,23 @@ class ScenarioDriver:
         """Create the initial workloads, and schedule timers for arrivals and timeline steps."""
         namespaces = {workload.namespace for workload in self._scenario.workloads}
         for name in sorted(namespaces - {"default", "kube-system"}):
-            self._api.post(api_objects.NAMESPACES, {"metadata": {"name": name}})
+            self._api.post(api_client.NAMESPACES, {"metadata": {"name": name}})
         classes = {
             manifests.priority_class_name(one): one for one in self._scenario.workloads if one.priority is not None
         }
         for workload in classes.values():
-            self._api.post(api_objects.PRIORITY_CLASSES, manifests.make_priority_class(workload))
+            self._api.post(api_client.PRIORITY_CLASSES, manifests.make_priority_class(workload))
         for workload in self._scenario.workloads:
             self._create_workload(workload)
         for buffer in self._scenario.buffers:
-            self._api.post(
-                api_objects.CAPACITY_BUFFERS, manifests.make_buffer(self._workloads[buffer.workload], buffer)
-            )
+            self._api.post(api_client.CAPACITY_BUFFERS, manifests.make_buffer(self._workloads[buffer.workload], buffer))
         for step in self._scenario.timeline:
             self._event_loop.call_later(step.at, functools.partial(self._apply_step, step))
 
     def _create_workload(self, workload: model.Workload) -> None:
         budget = manifests.make_budget(workload)
         if budget is not None:
-            self._api.post(api_objects.BUDGETS, budget)
+            self._api.post(api_client.BUDGETS, budget)
         if workload.kind == "Job":
             if workload.arrivals is not None:
                 self._await_arrival(workload, workload.arrivals)
@@ -131,7 +129,7 @@ class ScenarioDriver:
             self._jobs += 1
             job = manifests.make_job(workload, f"{workload.name}-{self._jobs}")
             if workload.provisioning is None:
-                self._api.post(api_objects.JOBS, job)
+                self._api.post(api_client.JOBS, job)
             else:
                 self._cluster.queue.submit(job, f"{workload.provisioning}.autoscaling.x-k8s.io")
 
@@ -187,8 +185,8 @@ class ScenarioDriver:
     def _roll_out(self, workload: model.Workload) -> None:
         found = self._find(workload)
         if found is not None:
-            template = api_objects.with_annotation(found["spec"]["template"], _RESTARTED_AT, self._api.now())
-            self._api.update_spec(api_objects.DEPLOYMENTS, found, template=template)
+            template = api_client.with_annotation(found["spec"]["template"], _RESTARTED_AT, self._api.now())
+            self._api.update_spec(api_client.DEPLOYMENTS, found, template=template)
 
     def _remove(self, workload: model.Workload) -> None:
         path = self._api.path_of(manifests.WORKLOAD_KINDS[workload.kind], workload.namespace)
@@ -202,17 +200,17 @@ class ScenarioDriver:
                 act(node_group.name)
 
     def _upgrade(self, name: str) -> None:
-        found = self._api.list_objects(api_objects.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
+        found = self._api.list_objects(api_client.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
         template = found["spec"]["template"]
         spec = {**template["spec"], "version": template["spec"]["version"] + "-next"}
-        self._api.update_spec(api_objects.MACHINE_DEPLOYMENTS, found, template={**template, "spec": spec})
+        self._api.update_spec(api_client.MACHINE_DEPLOYMENTS, found, template={**template, "spec": spec})
 
     def _resize(self, name: str, to: int) -> None:
         key = f"{node_groups.NAMESPACE}/{name}"
         self.excused.add((key, to))
         self._api.update_spec(
-            api_objects.MACHINE_DEPLOYMENTS,
-            self._api.list_objects(api_objects.MACHINE_DEPLOYMENTS)[key],
+            api_client.MACHINE_DEPLOYMENTS,
+            self._api.list_objects(api_client.MACHINE_DEPLOYMENTS)[key],
             replicas=to,
         )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass import errors
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 from windlass.simulator.cluster.node_groups import DelayDistribution
 from windlass.simulator.cluster.node_lifecycle import RUN, format_delay
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
@@ -208,7 +208,7 @@ class TracePlayer:
     def _hand_in(self) -> None:
         pod = self._pods[self._next]
         self._next += 1
-        self._cluster.api.post(api_objects.JOBS, make_trace_job(pod))
+        self._cluster.api.post(api_client.JOBS, make_trace_job(pod))
         self._await_next()
 
 

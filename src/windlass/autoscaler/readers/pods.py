@@ -15,7 +15,7 @@ import msgspec
 from windlass import errors, scheduler_releases
 from windlass.autoscaler.readers import dra, nodes, pod_identity, scheduling_constraints, storage_objects
 from windlass.engine.model import facts, well_known
-from windlass.kube import fields, lenient_decoder, resource_requests, time_formats
+from windlass.kube import fields, resource_requests, scheme, time_formats
 from windlass.kube.models import core, meta, pods
 
 _MAX_TEMPLATES = 50_000
@@ -101,9 +101,7 @@ class PodReader:
 
         Its digest is unique, because its equivalence to other pods is unknown.
         """
-        spec = lenient_decoder.decode_partial(pods.SPEC, bytes(pod.spec)) or pods.PodSpec(
-            node_name=_find_node_name(pod.spec)
-        )
+        spec = scheme.decode_partial(pods.SPEC, bytes(pod.spec)) or pods.PodSpec(node_name=_find_node_name(pod.spec))
         metadata, status = pod.meta, pod.status or _NO_STATUS
         return facts.Pod(
             namespace=metadata.namespace or "",
@@ -128,10 +126,8 @@ class PodReader:
 
     def _read_mended(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, errors.InvalidObject]:
         """Read a pod without fields that are nested deeper than any field that is used."""
-        too_deep = errors.InvalidObject(
-            "Pod", pod.meta.key, "spec", "more levels", f"at most {lenient_decoder.MAX_DEPTH}"
-        )
-        mended = lenient_decoder.repair_spec(pod.spec)
+        too_deep = errors.InvalidObject("Pod", pod.meta.key, "spec", "more levels", f"at most {scheme.MAX_DEPTH}")
+        mended = scheme.repair_spec(pod.spec)
         if bytes(mended) == bytes(pod.spec):
             raise too_deep
         return self.read_with_warning(msgspec.structs.replace(pod, spec=mended), pending=pending)[0], too_deep
@@ -297,7 +293,7 @@ def _salvage_spec(spec: pods.PodSpec, namespace: str, labels: Mapping[str, str])
 def _find_node_name(spec: msgspec.Raw) -> str:
     """Return the node of a pod whose spec is otherwise unreadable."""
     try:
-        return pods.decode_node_name(lenient_decoder.repair_json(bytes(spec)))
+        return pods.decode_node_name(scheme.repair_json(bytes(spec)))
     except (ValueError, RecursionError):
         return ""
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from windlass.engine import taints
-from windlass.engine.cluster_state import custom_resources, health, readiness, remediation, scale_requests
+from windlass.engine.cluster_state import health, readiness, remediation, scale_requests
 from windlass.engine.dra.inventory import DeviceInventory, are_pools_ready
 from windlass.engine.model import (
     arrays,
@@ -84,7 +84,7 @@ def list_effective_nodes(
 ) -> list[facts.Node]:
     """The nodes as the loop uses them: unready where a resource is missing or a startup taint is present."""
     with_csi = chosen.deviations.enable_csi_node_aware_scheduling
-    nodes = custom_resources.mark_nodes_without_resources(
+    nodes = readiness.mark_nodes_without_resources(
         observation.nodes, group_of, observation.snapshot, remembered, with_csi
     )
     return [passing.judge_starting(node) for node in nodes]

@@ -12,9 +12,8 @@ from typing import Any
 
 import msgspec
 
-from windlass.simulator.cluster import api_objects
-from windlass.simulator.cluster.api_client import Change
-from windlass.simulator.cluster.api_objects import GroupResource
+from windlass.simulator.cluster import api_client
+from windlass.simulator.cluster.api_client import Change, GroupResource
 from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.cluster.pod_controller import OwnedObjects, OwnedPods, PodController, PodFactory
 from windlass.simulator.reference_scheduler import node_filters
@@ -38,12 +37,12 @@ TOLERATIONS: tuple[Json, ...] = tuple(
 class DaemonSetController:
     """Creates and deletes daemon pods as nodes come, go and change."""
 
-    watched_kinds = (api_objects.DAEMON_SETS, api_objects.NODES, api_objects.PODS)
+    watched_kinds = (api_client.DAEMON_SETS, api_client.NODES, api_client.PODS)
 
     def __init__(self, event_loop: EventLoop) -> None:
         self._api = event_loop.api
         self._pod_factory = PodFactory(event_loop.api)
-        self._pods = OwnedObjects("DaemonSet", api_objects.PODS)
+        self._pods = OwnedObjects("DaemonSet", api_client.PODS)
         self._pod_keys: dict[tuple[str, str], str] = {}
         """Pod keys by the set's uid and the node's name."""
         self._due: dict[tuple[str, str], None] = {}
@@ -51,22 +50,22 @@ class DaemonSetController:
 
     def on_change(self, change: Change) -> None:
         match change.kind:
-            case api_objects.NODES:
+            case api_client.NODES:
                 if _may_change_eligibility(change.now, change.before):
                     self._due.update(
-                        ((key, change.key), None) for key in self._api.list_objects(api_objects.DAEMON_SETS)
+                        ((key, change.key), None) for key in self._api.list_objects(api_client.DAEMON_SETS)
                     )
-            case api_objects.DAEMON_SETS:
+            case api_client.DAEMON_SETS:
                 if change.now is None:
                     self._pod_factory.forget(change.obj["metadata"]["uid"])
                 elif change.before is None:
-                    self._due.update(((change.key, name), None) for name in self._api.list_objects(api_objects.NODES))
-            case api_objects.PODS:
+                    self._due.update(((change.key, name), None) for name in self._api.list_objects(api_client.NODES))
+            case api_client.PODS:
                 self._on_pod(change)
 
     def _on_pod(self, change: Change) -> None:
         key = self._pods.on_change(change)
-        owner = api_objects.controller_of(change.obj)
+        owner = api_client.controller_of(change.obj)
         if key is None or owner is None:
             return
         node = node_filters.pinned_node_name(change.obj)
@@ -77,8 +76,8 @@ class DaemonSetController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key, name in due:
-            found, node = self._api.find(api_objects.DAEMON_SETS, key), self._api.find(api_objects.NODES, name)
-            if found is not None and node is not None and not api_objects.is_deleting(found):
+            found, node = self._api.find(api_client.DAEMON_SETS, key), self._api.find(api_client.NODES, name)
+            if found is not None and node is not None and not api_client.is_deleting(found):
                 self._reconcile(found, node)
         return bool(due)
 
@@ -92,7 +91,7 @@ class DaemonSetController:
             "affinity": node_name_affinity(seat[1]),
             "tolerations": [*(pod["spec"].get("tolerations") or ()), *TOLERATIONS],
         }
-        self._pod_keys[seat] = api_objects.key_of(self._api.create(api_objects.PODS, {**pod, "spec": spec}))
+        self._pod_keys[seat] = api_client.key_of(self._api.create(api_client.PODS, {**pod, "spec": spec}))
 
 
 def node_name_affinity(node: str) -> Json:
@@ -132,34 +131,34 @@ POD_TEMPLATE_HASH = "pod-template-hash"
 class DeploymentController:
     """Keeps one ReplicaSet per template of each Deployment, and rolls out changes."""
 
-    watched_kinds = (api_objects.DEPLOYMENTS, api_objects.REPLICA_SETS)
+    watched_kinds = (api_client.DEPLOYMENTS, api_client.REPLICA_SETS)
 
     def __init__(self, event_loop: EventLoop) -> None:
         self._api = event_loop.api
-        self._sets = OwnedObjects("Deployment", api_objects.REPLICA_SETS)
+        self._sets = OwnedObjects("Deployment", api_client.REPLICA_SETS)
         self._due: dict[str, None] = {}
 
     def on_change(self, change: Change) -> None:
-        key = change.key if change.kind == api_objects.DEPLOYMENTS else self._sets.on_change(change)
+        key = change.key if change.kind == api_client.DEPLOYMENTS else self._sets.on_change(change)
         if key is not None:
             self._due[key] = None
 
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            found = self._api.find(api_objects.DEPLOYMENTS, key)
-            if found is not None and not api_objects.is_deleting(found):
+            found = self._api.find(api_client.DEPLOYMENTS, key)
+            if found is not None and not api_client.is_deleting(found):
                 self._reconcile(found)
         return bool(due)
 
     def _reconcile(self, found: Json) -> None:
-        sets = [item for item in self._sets.of(found) if not api_objects.is_deleting(item)]
+        sets = [item for item in self._sets.of(found) if not api_client.is_deleting(item)]
         hash_ = hash_template(found["spec"]["template"])
         new = next((entry for entry in sets if entry["metadata"]["labels"].get(POD_TEMPLATE_HASH) == hash_), None)
         old = [one for one in sets if one is not new and _desired_replicas(one)]
         if new is None:
             first = 0 if old else found["spec"]["replicas"]
-            self._api.post(api_objects.REPLICA_SETS, make_replica_set(found, hash_, first))
+            self._api.post(api_client.REPLICA_SETS, make_replica_set(found, hash_, first))
         elif not old:
             self._scale(new, found["spec"]["replicas"])
         else:
@@ -186,7 +185,7 @@ class DeploymentController:
 
     def _scale(self, one: Json, replicas: int) -> None:
         if _desired_replicas(one) != replicas:
-            self._api.update_spec(api_objects.REPLICA_SETS, one, replicas=replicas)
+            self._api.update_spec(api_client.REPLICA_SETS, one, replicas=replicas)
 
     def _count(self, found: Json, sets: list[Json]) -> None:
         total = sum((item.get("status") or {}).get("replicas", 0) for item in sets)
@@ -199,7 +198,7 @@ class DeploymentController:
             "observedGeneration": found["metadata"].get("generation", 0),
         }
         if found.get("status") != status:
-            self._api.update(api_objects.DEPLOYMENTS, {**found, "status": status})
+            self._api.update(api_client.DEPLOYMENTS, {**found, "status": status})
 
 
 def hash_template(template: Json) -> str:
@@ -221,7 +220,7 @@ def make_replica_set(deployment: Json, hash_: str, replicas: int) -> Json:
             "name": f"{metadata['name']}-{hash_}",
             "namespace": metadata["namespace"],
             "labels": labels,
-            "ownerReferences": [api_objects.owned_by(deployment)],
+            "ownerReferences": [api_client.owned_by(deployment)],
         },
         "spec": {
             "replicas": replicas,
@@ -256,7 +255,7 @@ class ReplicaSetController(PodController):
 
     def __init__(self, event_loop: EventLoop) -> None:
         self._pods = OwnedPods("ReplicaSet")
-        super().__init__(event_loop, api_objects.REPLICA_SETS, self._pods)
+        super().__init__(event_loop, api_client.REPLICA_SETS, self._pods)
         self._counting: set[str] = set()
 
     def reconcile(self, key: str, found: Json) -> None:
@@ -264,7 +263,7 @@ class ReplicaSetController(PodController):
         surplus = len(active) - found["spec"]["replicas"]
         if surplus < 0:
             for _ in range(-surplus):
-                self._api.create(api_objects.PODS, self._pod_factory.make_pod(found))
+                self._api.create(api_client.PODS, self._pod_factory.make_pod(found))
         elif surplus > 0:
             for pod in deletion_order(list(active.values()))[:surplus]:
                 self._api.delete_pod(pod)
@@ -274,7 +273,7 @@ class ReplicaSetController(PodController):
 
     def _count(self, key: str) -> None:
         self._counting.discard(key)
-        found = self._api.find(api_objects.REPLICA_SETS, key)
+        found = self._api.find(api_client.REPLICA_SETS, key)
         if found is None:
             return
         active, ready = len(self._pods.active(found)), self._pods.ready_count(found)
@@ -286,17 +285,17 @@ class ReplicaSetController(PodController):
             "observedGeneration": found["metadata"].get("generation", 0),
         }
         if found.get("status") != status:
-            self._api.update(api_objects.REPLICA_SETS, {**found, "status": status})
+            self._api.update(api_client.REPLICA_SETS, {**found, "status": status})
 
 
 def deletion_order(pods: list[Json]) -> list[Json]:
     """Deletion order: pods without a node, not ready, with more siblings on their node, the youngest."""
     crowd: dict[str, int] = {}
     for pod in pods:
-        crowd[api_objects.node_of(pod)] = crowd.get(api_objects.node_of(pod), 0) + 1
+        crowd[api_client.node_of(pod)] = crowd.get(api_client.node_of(pod), 0) + 1
 
     def value(pod: Json) -> tuple[bool, bool, int]:
-        return bool(api_objects.node_of(pod)), api_objects.is_ready(pod), -crowd[api_objects.node_of(pod)]
+        return bool(api_client.node_of(pod)), api_client.is_ready(pod), -crowd[api_client.node_of(pod)]
 
     newest_first = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
     return sorted(newest_first, key=value)
@@ -306,8 +305,8 @@ class StatefulSetController(PodController):
     """Creates and deletes the pods of StatefulSets in order."""
 
     def __init__(self, event_loop: EventLoop) -> None:
-        self._pods = OwnedObjects("StatefulSet", api_objects.PODS)
-        super().__init__(event_loop, api_objects.STATEFUL_SETS, self._pods)
+        self._pods = OwnedObjects("StatefulSet", api_client.PODS)
+        super().__init__(event_loop, api_client.STATEFUL_SETS, self._pods)
 
     def reconcile(self, key: str, found: Json) -> None:
         pods = {pod["metadata"]["name"]: pod for pod in self._pods.of(found)}
@@ -317,23 +316,23 @@ class StatefulSetController(PodController):
             pod = pods.pop(name, None)
             if pod is None:
                 index = {"statefulset.kubernetes.io/pod-name": name}
-                self._api.create(api_objects.PODS, self._pod_factory.make_pod(found, name, index))
+                self._api.create(api_client.PODS, self._pod_factory.make_pod(found, name, index))
             # The next pod waits until this one is ready; a terminating pod keeps its name until it is deleted.
-            if is_ordered and (pod is None or not api_objects.is_ready(pod) or api_objects.is_deleting(pod)):
+            if is_ordered and (pod is None or not api_client.is_ready(pod) or api_client.is_deleting(pod)):
                 break
         self._shrink([pod for name, pod in pods.items() if name not in names], is_ordered)
         self._count(found)
 
     def _shrink(self, surplus: list[Json], is_ordered: bool) -> None:
         last_first = sorted(surplus, key=lambda pod: -int(pod["metadata"]["name"].rpartition("-")[2]))
-        if is_ordered and any(api_objects.is_deleting(pod) for pod in last_first):
+        if is_ordered and any(api_client.is_deleting(pod) for pod in last_first):
             return
         for pod in last_first[:1] if is_ordered else last_first:
             self._api.delete_pod(pod)
 
     def _count(self, found: Json) -> None:
-        pods = [pod for pod in self._pods.of(found) if api_objects.is_active(pod)]
-        ready = sum(map(api_objects.is_ready, pods))
+        pods = [pod for pod in self._pods.of(found) if api_client.is_active(pod)]
+        ready = sum(map(api_client.is_ready, pods))
         status = {
             "replicas": len(pods),
             "readyReplicas": ready,
@@ -341,28 +340,28 @@ class StatefulSetController(PodController):
             "observedGeneration": found["metadata"].get("generation", 0),
         }
         if found.get("status") != status:
-            self._api.update(api_objects.STATEFUL_SETS, {**found, "status": status})
+            self._api.update(api_client.STATEFUL_SETS, {**found, "status": status})
 
 
 class JobController(PodController):
     """Creates the pods of Jobs, and removes finished Jobs after their TTL."""
 
     def __init__(self, event_loop: EventLoop) -> None:
-        self._pods = OwnedObjects("Job", api_objects.PODS)
-        super().__init__(event_loop, api_objects.JOBS, self._pods)
+        self._pods = OwnedObjects("Job", api_client.PODS)
+        super().__init__(event_loop, api_client.JOBS, self._pods)
         self._succeeded: dict[str, set[str]] = {}
         """Uids of succeeded pods by uid of their Job: they count even if their node was deleted."""
 
     def on_change(self, change: Change) -> None:
         super().on_change(change)
-        if change.kind == api_objects.JOBS and change.now is None:
+        if change.kind == api_client.JOBS and change.now is None:
             self._succeeded.pop(change.obj["metadata"]["uid"], None)
 
     def reconcile(self, key: str, found: Json) -> None:
         if is_complete(found):
             return
         pods = self._pods.of(found)
-        active = [pod for pod in pods if api_objects.is_active(pod)]
+        active = [pod for pod in pods if api_client.is_active(pod)]
         done = self._succeeded.setdefault(found["metadata"]["uid"], set())
         done.update(pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Succeeded")
         succeeded = len(done)
@@ -372,13 +371,13 @@ class JobController(PodController):
             return
         missing = min(found["spec"].get("parallelism", 1), wanted) - len(active)
         for _ in range(missing):
-            self._api.create(api_objects.PODS, self._pod_factory.make_pod(found))
+            self._api.create(api_client.PODS, self._pod_factory.make_pod(found))
         self._count(found, {"active": len(active) + max(missing, 0), "succeeded": succeeded})
 
     def _count(self, found: Json, counts: dict[str, int]) -> None:
         status = {"startTime": found["metadata"]["creationTimestamp"], **counts}
         if found.get("status") != status:
-            self._api.update(api_objects.JOBS, {**found, "status": status})
+            self._api.update(api_client.JOBS, {**found, "status": status})
 
     def _finish(self, key: str, found: Json, succeeded: int) -> None:
         now = self._api.now()
@@ -389,14 +388,14 @@ class JobController(PodController):
             "succeeded": succeeded,
             "conditions": [condition],
         }
-        self._api.update(api_objects.JOBS, {**found, "status": status})
+        self._api.update(api_client.JOBS, {**found, "status": status})
         ttl_s = found["spec"].get("ttlSecondsAfterFinished")
         if ttl_s is not None:
-            self._event_loop.call_later(ttl_s, lambda: self._api.remove(api_objects.JOBS, key))
+            self._event_loop.call_later(ttl_s, lambda: self._api.remove(api_client.JOBS, key))
 
 
 def is_complete(job: Json) -> bool:
-    found = api_objects.condition_of(job, "Complete")
+    found = api_client.condition_of(job, "Complete")
     return found is not None and found["status"] == "True"
 
 
@@ -408,7 +407,7 @@ _VERSION = "autoscaling.x-k8s.io/v1"
 class ProvisioningJobQueue:
     """Jobs that wait for their ProvisioningRequest. Jobs whose request has failed wait forever."""
 
-    watched_kinds: tuple[GroupResource, ...] = (api_objects.PROVISIONING_REQUESTS,)
+    watched_kinds: tuple[GroupResource, ...] = (api_client.PROVISIONING_REQUESTS,)
 
     def __init__(self, event_loop: EventLoop) -> None:
         self._api = event_loop.api
@@ -419,16 +418,16 @@ class ProvisioningJobQueue:
         """Create a ProvisioningRequest for all pods of a Job."""
         name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
         metadata, template = {"name": name, "namespace": namespace}, job["spec"]["template"]
-        self._api.post(api_objects.POD_TEMPLATES, {"metadata": metadata, "template": template})
+        self._api.post(api_client.POD_TEMPLATES, {"metadata": metadata, "template": template})
         pods = {"podTemplateRef": {"name": name}, "count": job["spec"]["parallelism"]}
         spec = {"provisioningClassName": provisioning_class, "podSets": [pods]}
         kind = {"apiVersion": _VERSION, "kind": "ProvisioningRequest"}
-        self._api.post(api_objects.PROVISIONING_REQUESTS, {**kind, "metadata": metadata, "spec": spec})
-        consuming = api_objects.with_annotation(template, CONSUME_ANNOTATION, name)
-        self._waiting[f"{namespace}/{name}"] = api_objects.with_part(job, "spec", template=consuming)
+        self._api.post(api_client.PROVISIONING_REQUESTS, {**kind, "metadata": metadata, "spec": spec})
+        consuming = api_client.with_annotation(template, CONSUME_ANNOTATION, name)
+        self._waiting[f"{namespace}/{name}"] = api_client.with_part(job, "spec", template=consuming)
 
     def on_change(self, change: Change) -> None:
-        found = api_objects.condition_of(change.obj, "Provisioned")
+        found = api_client.condition_of(change.obj, "Provisioned")
         if change.key in self._waiting and found is not None and found["status"] == "True":
             self._due.append(change.key)
 
@@ -436,5 +435,5 @@ class ProvisioningJobQueue:
         """Create the Jobs whose capacity was found or provisioned."""
         due, self._due = self._due, []
         for key in dict.fromkeys(due):
-            self._api.post(api_objects.JOBS, self._waiting.pop(key))
+            self._api.post(api_client.JOBS, self._waiting.pop(key))
         return bool(due)

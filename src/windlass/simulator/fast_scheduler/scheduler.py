@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 from windlass.simulator.cluster.api_client import ApiClient, Change
 from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.fast_scheduler import pod_shapes
@@ -261,7 +261,7 @@ def preemption_candidates(placer: Placer, shape: PodShape) -> Mask:
 def make_cluster_view(api: ApiClient, placer: Placer, slots: list[int], pod: Json) -> ClusterView:
     """A view of these nodes and their pods, for the reference scheduler."""
     made = ClusterView()
-    node_table, pods = placer.node_table, api.list_objects(api_objects.PODS)
+    node_table, pods = placer.node_table, api.list_objects(api_client.PODS)
     for slot in slots:
         has = {name: int(node_table.allocatable[slot, column]) for name, column in node_table.columns.items()}
         seated = {
@@ -270,7 +270,7 @@ def make_cluster_view(api: ApiClient, placer: Placer, slots: list[int], pod: Jso
             if key in pods
         }
         made.nodes[node_table.names[slot]] = NodeView(node_table.nodes[slot], has, seated)
-    for budget in api.list_objects(api_objects.BUDGETS).values():
+    for budget in api.list_objects(api_client.BUDGETS).values():
         made.put(budget)
     own = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     for key in placer.nominations:
@@ -289,7 +289,7 @@ _PREEMPTED_CONDITION: Json = {
     "reason": "PreemptionByScheduler",
     "message": "default-scheduler: preempting to accommodate a higher priority pod",
 }
-_SELECTING_OWNERS = {"ReplicaSet": api_objects.REPLICA_SETS, "StatefulSet": api_objects.STATEFUL_SETS}
+_SELECTING_OWNERS = {"ReplicaSet": api_client.REPLICA_SETS, "StatefulSet": api_client.STATEFUL_SETS}
 QueueKey = tuple[int, str]
 """A shape's number, and the node that the pod is pinned to, or none."""
 
@@ -297,7 +297,7 @@ QueueKey = tuple[int, str]
 class FastScheduler:
     """kube-scheduler's loop. Pods of one shape share a queue: if the first does not fit, the others do not."""
 
-    watched_kinds = (api_objects.PODS, api_objects.NODES)
+    watched_kinds = (api_client.PODS, api_client.NODES)
 
     def __init__(self, event_loop: EventLoop, rng: random.Random) -> None:
         self._api = event_loop.api
@@ -318,13 +318,13 @@ class FastScheduler:
     # ── Changes─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_change(self, change: Change) -> None:
-        if change.kind == api_objects.NODES:
+        if change.kind == api_client.NODES:
             self._react_to_node(change)
             return
         pod = change.now
-        if pod is None or api_objects.is_finished(pod):
+        if pod is None or api_client.is_finished(pod):
             self._forget(change.key)
-        elif node := api_objects.node_of(pod):
+        elif node := api_client.node_of(pod):
             self._react_to_assigned_pod(change.key, pod, node)
         elif pod_shapes.is_schedulable_pending(pod):
             self._queue(change.key, pod)
@@ -349,7 +349,7 @@ class FastScheduler:
         if seat is None:
             self._drop_waiting(key)
             seat = self._place(key, pod, self._shapes.shape_pod(pod), node)
-        if seat is not None and api_objects.is_deleting(pod) and not seat.is_terminating:
+        if seat is not None and api_client.is_deleting(pod) and not seat.is_terminating:
             self._tallies.mark_terminating(seat)
 
     def _queue(self, key: str, pod: Json) -> None:
@@ -426,7 +426,7 @@ class FastScheduler:
 
     def _try(self, key: str, group: QueueKey) -> bool:
         """Try to place a pod; True if the next in its queue should be tried."""
-        pod = self._api.find(api_objects.PODS, key)
+        pod = self._api.find(api_client.PODS, key)
         if pod is None:
             return True
         shaped_pod = self._shaped_pods[key]
@@ -446,10 +446,10 @@ class FastScheduler:
         self._place(key, pod, shaped_pod, node)
         now = self._api.now()
         scheduled: Json = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-        conditions = api_objects.with_conditions(pod, [scheduled], now)
+        conditions = api_client.with_conditions(pod, [scheduled], now)
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self._api.update(
-            api_objects.PODS, api_objects.with_part(bound, "status", conditions=conditions, nominatedNodeName=None)
+            api_client.PODS, api_client.with_part(bound, "status", conditions=conditions, nominatedNodeName=None)
         )
 
     # ── Failure─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -472,13 +472,13 @@ class FastScheduler:
         unmarked = [other for other in self._waiting[group] if other in self._unmarked]
         why = self._placing.explain(pod, shape) if unmarked else ""
         for other in unmarked:
-            self._mark(other, self._api.list_objects(api_objects.PODS)[other], why)
+            self._mark(other, self._api.list_objects(api_client.PODS)[other], why)
         return False
 
     def _fail_with_error(self, group: QueueKey, error: str) -> bool:
         """Record that the scheduler cannot tell, for all pods of a queue; returns False: none of them is tried."""
         for key in [other for other in self._waiting[group] if other in self._unmarked]:
-            pod = self._api.list_objects(api_objects.PODS)[key]
+            pod = self._api.list_objects(api_client.PODS)[key]
             self._mark(key, pod, error, scheduling_cycle.SCHEDULER_ERROR)
         return False
 
@@ -488,17 +488,17 @@ class FastScheduler:
             return
         self._unmarked.pop(key, None)
         condition: Json = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
-        conditions = api_objects.with_conditions(pod, [{**condition, "lastProbeTime": None}], self._api.now())
-        self._api.update(api_objects.PODS, api_objects.with_part(pod, "status", conditions=conditions, **status))
+        conditions = api_client.with_conditions(pod, [{**condition, "lastProbeTime": None}], self._api.now())
+        self._api.update(api_client.PODS, api_client.with_part(pod, "status", conditions=conditions, **status))
 
     def _preempt(self, key: str, pod: Json, shape: PodShape, outcome: scheduling_cycle.SchedulingFailure) -> None:
         assert outcome.nominated_node
         self._placing.nominations[key] = Nomination(self.node_table.slots[outcome.nominated_node], shape)
         for loser in outcome.denominated:
-            self._placing.nominations.pop(api_objects.key_of(loser), None)
+            self._placing.nominations.pop(api_client.key_of(loser), None)
             self._requeue()
         self._mark(key, pod, outcome.message, nominatedNodeName=outcome.nominated_node)
         now = self._api.now()
         for victim in outcome.victims:
-            conditions = api_objects.with_conditions(victim, [_PREEMPTED_CONDITION], now)
-            self._api.delete_pod(api_objects.with_part(victim, "status", conditions=conditions))
+            conditions = api_client.with_conditions(victim, [_PREEMPTED_CONDITION], now)
+            self._api.delete_pod(api_client.with_part(victim, "status", conditions=conditions))

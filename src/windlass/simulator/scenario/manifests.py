@@ -3,8 +3,8 @@
 from typing import Any
 
 from windlass import quantity
-from windlass.simulator.cluster import api_objects, node_groups
-from windlass.simulator.cluster.api_objects import GroupResource
+from windlass.simulator.cluster import api_client, node_groups
+from windlass.simulator.cluster.api_client import GroupResource
 from windlass.simulator.cluster.node_groups import ZONE
 from windlass.simulator.cluster.node_lifecycle import RUN, START, STOP, format_delay
 from windlass.simulator.scenario import loader, model
@@ -65,10 +65,10 @@ JOB_TTL_S = 60
 _TOPOLOGY_KEYS = {"zone": ZONE, "node": "kubernetes.io/hostname"}
 
 WORKLOAD_KINDS: dict[str, GroupResource] = {
-    "Deployment": api_objects.DEPLOYMENTS,
-    "StatefulSet": api_objects.STATEFUL_SETS,
-    "DaemonSet": api_objects.DAEMON_SETS,
-    "Job": api_objects.JOBS,
+    "Deployment": api_client.DEPLOYMENTS,
+    "StatefulSet": api_client.STATEFUL_SETS,
+    "DaemonSet": api_client.DAEMON_SETS,
+    "Job": api_client.JOBS,
 }
 
 
