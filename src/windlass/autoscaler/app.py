@@ -52,7 +52,7 @@ from windlass.observability.status_publisher import StatusPublisher
 from windlass.observability.status_routes import ExplainSource
 from windlass.providers.clusterapi import auto_discovery
 from windlass.providers.clusterapi import provider as clusterapi_provider
-from windlass.runtime import http_server, leader_election, shutdown
+from windlass.runtime import health, http_server, leader_election, shutdown
 
 _SIMULATED_WATCH_TIMEOUT_S = 86400.0
 """Watch timeout in a simulation. A watch on an in-process server cannot break silently, and frequent renewal would
@@ -339,7 +339,7 @@ class AutoscalerProcess:
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         loop_options = self._options.loop
-        activity = http_server.LoopActivity(
+        activity = health.LoopActivity(
             self.autoscaler.loop,
             self._clock,
             loop_options.max_inactivity_s,
@@ -347,7 +347,7 @@ class AutoscalerProcess:
             max(loop_options.max_startup_time_s, loop_options.max_inactivity_s, loop_options.max_failing_time_s),
             lambda: self._leads_since_s,
         )
-        state = http_server.Health(live={"loop": activity}, ready={"watches": self._check_watches})
+        state = health.Health(live={"loop": activity}, ready={"watches": self._check_watches})
         app = http_endpoints.make_app(
             state,
             self.reporter.metrics.registry,

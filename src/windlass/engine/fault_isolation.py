@@ -21,7 +21,6 @@ from windlass.engine.model import facts, node_groups, provisioning, scale_up_sta
 from windlass.engine.model.provisioning import BufferPods, ProvisioningRequest
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import DecisionPart, Observation
-from windlass.engine.placement import binpacking_estimator
 from windlass.engine.predicates import registry
 from windlass.engine.quarantine import (
     MOST_IN_NAMESPACE,
@@ -40,7 +39,7 @@ from windlass.engine.quarantine import (
     make_fault,
 )
 from windlass.engine.scale_down import eligibility
-from windlass.engine.scale_up import node_templates, orchestrator, pending_pods, template_fit
+from windlass.engine.scale_up import binpacking_estimator, node_templates, orchestrator, pending_pods, template_fit
 from windlass.engine.snapshot.pod_table import PodTemplateKey
 from windlass.engine.time_limits import TimeBudget
 

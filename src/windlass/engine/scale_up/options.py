@@ -13,8 +13,7 @@ from windlass.engine import resource_quotas, time_limits
 from windlass.engine.expanders import chain, grpc
 from windlass.engine.model import facts, node_groups, scale_up_status
 from windlass.engine.model.scale_up_status import ExpansionOption, GroupTemplate, SchedulablePods
-from windlass.engine.placement import binpacking_estimator
-from windlass.engine.scale_up import balancing
+from windlass.engine.scale_up import balancing, binpacking_estimator
 
 if TYPE_CHECKING:
     from windlass.engine.scale_up.template_fit import TemplateFit

@@ -18,7 +18,7 @@ from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import Observation
 from windlass.engine.placement import hinting, shape_placer
-from windlass.engine.scale_up import balancing, options, pending_pods, template_fit
+from windlass.engine.scale_up import balancing, equivalence_groups, options, template_fit
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 ROUNDS = "rounds"
@@ -131,7 +131,7 @@ def simulate_increases(
 def build_equivalence_groups(inputs: ScaleUpInputs, rows: Sequence[int]) -> list[scale_up_status.PodEquivalenceGroup]:
     """Equivalence groups of these pods, as a measured step."""
     with inputs.timer.measure(time_limits.MeasuredStep.BUILD_EQUIVALENCE_GROUPS):
-        return pending_pods.make_equivalence_groups(inputs.snapshot, rows, inputs.settings)
+        return equivalence_groups.make_equivalence_groups(inputs.snapshot, rows, inputs.settings)
 
 
 def make_planner(

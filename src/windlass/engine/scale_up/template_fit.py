@@ -13,8 +13,9 @@ import numpy as np
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scale_up_status import GroupTemplate
 from windlass.engine.model.settings import FilterConfig
-from windlass.engine.placement import batch_placement, binpacking_estimator
+from windlass.engine.placement import batch_placement
 from windlass.engine.predicates import node_resources_fit, registry
+from windlass.engine.scale_up import binpacking_estimator
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 RejectionReasons = dict[int, tuple[str, ...]]
