@@ -21,8 +21,8 @@ def check_namespace(core: ServerState, call: ApiCall) -> None:
     if stored_object is None:
         raise status_errors.not_found(namespaces, call.namespace)
     if stored_object.is_deleting:
-        why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
-        refused = status_errors.forbidden(call.resource, call.name, why)
+        reason = f"unable to create new content in namespace {call.namespace} because it is being terminated"
+        refused = status_errors.forbidden(call.resource, call.name, reason)
         cause = {"reason": "NamespaceTerminating", "message": f"namespace {call.namespace} is being terminated"}
         refused.details = {**(refused.details or {}), "causes": [{**cause, "field": "metadata.namespace"}]}
         raise refused
@@ -68,14 +68,14 @@ def _set_priority(core: ServerState, call: ApiCall, pod: Json) -> None:
             priority, preemption = found["value"], found.get("preemptionPolicy", preemption)
             spec["priorityClassName"] = found["metadata"]["name"]
         elif name:
-            why = f"no PriorityClass with name {name} was found"
-            raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), why)
+            reason = f"no PriorityClass with name {name} was found"
+            raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), reason)
     if spec.get("priority", priority) != priority:
-        why = (
+        reason = (
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
             f"priority admission controller computed {priority} from the given PriorityClass name"
         )
-        raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), why)
+        raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), reason)
     spec["priority"] = priority
     spec.setdefault("preemptionPolicy", preemption)
 

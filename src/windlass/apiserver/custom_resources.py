@@ -134,8 +134,8 @@ _GO_TYPES = {
 
 def _cannot_access(at: str, value: Any, expected: str) -> status_errors.FieldError:
     shown = "<nil>" if value is None else value
-    why = f"{at} accessor error: {shown} is of the type {_GO_TYPES[type(value)]}, expected {expected}"
-    return status_errors.field_invalid(at, 0, why)
+    reason = f"{at} accessor error: {shown} is of the type {_GO_TYPES[type(value)]}, expected {expected}"
+    return status_errors.field_invalid(at, 0, reason)
 
 
 def make_custom_resource(definition: Json) -> registry.Resource:

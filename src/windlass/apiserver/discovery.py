@@ -84,8 +84,8 @@ def resource_list(registry: Registry, name: str, version: str) -> Json | None:
     if served is None:
         return None
     listed = [entry for resource in served for entry in _list_resource(resource)]
-    said = f"{name}/{version}" if name else version
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": said, "resources": listed}
+    message = f"{name}/{version}" if name else version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": message, "resources": listed}
 
 
 def _list_resource(resource: Resource) -> list[Json]:

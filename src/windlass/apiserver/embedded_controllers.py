@@ -87,9 +87,9 @@ class GarbageCollector:
 
     def _forget(self, resource: Resource, stored: StoredObject, uids: set[str]) -> None:
         def change(live: Json) -> Json:
-            left = [owner for owner in live["metadata"]["ownerReferences"] if owner["uid"] not in uids]
-            if left:
-                live["metadata"]["ownerReferences"] = left
+            remaining = [owner for owner in live["metadata"]["ownerReferences"] if owner["uid"] not in uids]
+            if remaining:
+                live["metadata"]["ownerReferences"] = remaining
             else:
                 del live["metadata"]["ownerReferences"]
             return live
@@ -144,9 +144,9 @@ class GarbageCollector:
             return
 
         def change(live: Json) -> Json:
-            left = [finalizer for finalizer in live["metadata"]["finalizers"] if finalizer != name]
-            if left:
-                live["metadata"]["finalizers"] = left
+            remaining = [finalizer for finalizer in live["metadata"]["finalizers"] if finalizer != name]
+            if remaining:
+                live["metadata"]["finalizers"] = remaining
             else:
                 del live["metadata"]["finalizers"]
             return live
@@ -262,9 +262,9 @@ class CrdController:
 
 
 def _without_cleanup(live: Json) -> Json:
-    left = [name for name in live["metadata"]["finalizers"] if name != CLEANUP]
-    if left:
-        live["metadata"]["finalizers"] = left
+    remaining = [name for name in live["metadata"]["finalizers"] if name != CLEANUP]
+    if remaining:
+        live["metadata"]["finalizers"] = remaining
     else:
         del live["metadata"]["finalizers"]
     return live

@@ -266,9 +266,9 @@ def _ensure_namespace(served: server.Server, name: str) -> None:
         served.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
-def _set_status(served: server.Server, created: Json, wanted: Json) -> Json:
+def _set_status(served: server.Server, created: Json, desired: Json) -> Json:
     path = f"{served.collection(created)}/{created['metadata']['name']}/status"
-    body = storage.encode_json({**created, "status": wanted})
+    body = storage.encode_json({**created, "status": desired})
     answer = served.handle(transport.Request("PUT", path, (), {"content-type": "application/json"}, body))
     found: Json = storage.decode_json(answer.body)
     if answer.status >= 300:

@@ -245,14 +245,14 @@ class FieldManager:
     ) -> Managers:
         changed = typed_values.compare_values(live, new, self.type).without(self.ignored)
         written = field_sets.union_of(changed.modified, changed.added)
-        left = self._release_fields(owners, written, changed.removed)
+        remaining = self._release_fields(owners, written, changed.removed)
         mine = field_sets.difference_of(field_sets.subtract_trees(written, self.ignored), _NEVER_OWNED)
         if mine:
             identity = field_sets.ManagerIdentity.of(manager, field_sets.UPDATE, self.subresource, self.api_version)
-            before = left.get(identity)
+            before = remaining.get(identity)
             fields = field_sets.union_of(before.fields, mine) if before else mine
-            left[identity] = field_sets.ManagerEntry(fields, self.api_version, now)
-        return left
+            remaining[identity] = field_sets.ManagerEntry(fields, self.api_version, now)
+        return remaining
 
     def _create(self, new: value_types.Json, manager: str, now: str) -> Managers:
         """The creator of an object owns all of it. As `_take` from an empty object, but cached by part."""

@@ -55,16 +55,16 @@ def _make_step(step: re.Match[str]) -> JsonPathGetter:
         return lambda value: value[index : index + 1 or None] if isinstance(value, list) else []
     if step["all"] is not None:
         return lambda value: list(value.values() if isinstance(value, dict) else value or ())
-    field, wanted = step["field"].split("."), step["value"]
-    return lambda value: [item for item in value or () if _field_equals(item, field, wanted)] if value else []
+    field, desired = step["field"].split("."), step["value"]
+    return lambda value: [item for item in value or () if _field_equals(item, field, desired)] if value else []
 
 
-def _field_equals(item: Any, field: list[str], wanted: str) -> bool:
+def _field_equals(item: Any, field: list[str], desired: str) -> bool:
     for name in field:
         if not isinstance(item, dict):
             return False
         item = item.get(name)
-    return str(item) == wanted
+    return str(item) == desired
 
 
 RenderCell = Callable[[Json, float], Any]

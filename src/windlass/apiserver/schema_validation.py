@@ -168,8 +168,8 @@ def _check_string(value: str, schema: Schema, at: str) -> FieldErrors:
         return [status_errors.field_too_long(at, int(most))]
     if (least := schema.get("minLength")) is not None and length < least:
         return [status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be at least {least} chars long")]
-    if (pattern := schema.get("pattern")) and (wanted := _check_pattern(value, pattern)):
-        return [status_errors.field_invalid(at, value, f"{_path_in_body(at)} should match '{wanted}'")]
+    if (pattern := schema.get("pattern")) and (desired := _check_pattern(value, pattern)):
+        return [status_errors.field_invalid(at, value, f"{_path_in_body(at)} should match '{desired}'")]
     kind = schema.get("format", "")
     if kind in FORMAT_CHECKS and not FORMAT_CHECKS[kind](value):
         return [status_errors.field_invalid(at, value, f'{_path_in_body(at)} must be of type {kind}: "{value}"')]
@@ -192,8 +192,8 @@ def _check_number(value: float, schema: Schema, at: str) -> FieldErrors:
     if schema.get("type") == "integer" and schema.get("format") in _RANGES:
         least, most = _RANGES[schema["format"]]
         if not least <= value <= most:
-            said = f"Checked value must be of type integer with format {schema['format']} in {at}"
-            errors.append(status_errors.field_invalid(at, "", said))
+            message = f"Checked value must be of type integer with format {schema['format']} in {at}"
+            errors.append(status_errors.field_invalid(at, "", message))
     multiple = schema.get("multipleOf")
     if multiple and math.fmod(value, multiple):
         errors.append(
@@ -203,16 +203,16 @@ def _check_number(value: float, schema: Schema, at: str) -> FieldErrors:
     if minimum is not None:
         is_exclusive = schema.get("exclusiveMinimum")
         if value < minimum or (is_exclusive and value == minimum):
-            said = "greater than" if is_exclusive else "greater than or equal to"
+            message = "greater than" if is_exclusive else "greater than or equal to"
             errors.append(
-                status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be {said} {_number(minimum)}")
+                status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be {message} {_number(minimum)}")
             )
     if maximum is not None:
         is_exclusive = schema.get("exclusiveMaximum")
         if value > maximum or (is_exclusive and value == maximum):
-            said = "less than" if is_exclusive else "less than or equal to"
+            message = "less than" if is_exclusive else "less than or equal to"
             errors.append(
-                status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be {said} {_number(maximum)}")
+                status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be {message} {_number(maximum)}")
             )
     return errors
 
@@ -276,8 +276,8 @@ def _check_combinations(value: Any, schema: Schema, at: str) -> FieldErrors:
     if anyof := schema.get("anyOf"):
         found = [validate_schema(value, part, at) for part in anyof]
         if all(found):
-            said = f"{quoted} must validate at least one schema (anyOf)"
-            errors += [status_errors.field_invalid(NO_PATH, "", said), *_shortest(found)]
+            message = f"{quoted} must validate at least one schema (anyOf)"
+            errors += [status_errors.field_invalid(NO_PATH, "", message), *_shortest(found)]
     if oneof := schema.get("oneOf"):
         found = [validate_schema(value, part, at) for part in oneof]
         good = sum(not complaints for complaints in found)

@@ -93,9 +93,9 @@ def validate_pod_spec(spec: Json, at: str) -> FieldErrors:
         for i, container in enumerate(spec.get(kind) or ()):
             errors += _validate_container(container, f"{at}.{kind}[{i}]", seen)
             if kind == "initContainers" and container.get("restartPolicy") != "Always":
-                said = "may not be set for init containers without restartPolicy=Always"
+                message = "may not be set for init containers without restartPolicy=Always"
                 errors += [
-                    status_errors.field_forbidden(f"{at}.{kind}[{i}].{name}", said)
+                    status_errors.field_forbidden(f"{at}.{kind}[{i}].{name}", message)
                     for name in ("lifecycle", *_PROBES)
                     if name in container
                 ]
@@ -128,13 +128,13 @@ def _validate_resources(resources: Json, at: str) -> FieldErrors:
     for kind, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
             if amount.startswith("-"):
-                said = "must be greater than or equal to 0"
-                errors.append(status_errors.field_invalid(f"{at}.{kind}[{name}]", amount, said))
+                message = "must be greater than or equal to 0"
+                errors.append(status_errors.field_invalid(f"{at}.{kind}[{name}]", amount, message))
     for name, amount in requests.items():
         limit = limits.get(name)
         if limit is not None and limit != amount and quantity.parse_quantity(amount) > quantity.parse_quantity(limit):
-            said = f"must be less than or equal to {name} limit of {limit}"
-            errors.append(status_errors.field_invalid(f"{at}.requests", amount, said))
+            message = f"must be less than or equal to {name} limit of {limit}"
+            errors.append(status_errors.field_invalid(f"{at}.requests", amount, message))
     return errors
 
 
@@ -202,14 +202,14 @@ class PodStrategy(Strategy):
         spec, before = new["spec"], old["spec"]
         for kind in ("containers", "initContainers"):
             if len(spec.get(kind) or ()) != len(before.get(kind) or ()):
-                said = "pod updates may not add or remove containers"
-                return [*errors, status_errors.field_forbidden(f"spec.{kind}", said)]
+                message = "pod updates may not add or remove containers"
+                return [*errors, status_errors.field_forbidden(f"spec.{kind}", message)]
         if any(toleration not in (spec.get("tolerations") or ()) for toleration in before.get("tolerations") or ()):
-            said = "existing toleration can not be modified except its tolerationSeconds"
-            errors.append(status_errors.field_forbidden("spec.tolerations", said))
+            message = "existing toleration can not be modified except its tolerationSeconds"
+            errors.append(status_errors.field_forbidden("spec.tolerations", message))
         if spec != before and _mask_mutable(spec) != _mask_mutable(before):
-            said = f"pod updates may not change fields other than {_UPDATABLE}\n"
-            errors.append(status_errors.field_forbidden("spec", said))
+            message = f"pod updates may not change fields other than {_UPDATABLE}\n"
+            errors.append(status_errors.field_forbidden("spec", message))
         return errors
 
     def grace_s(self, obj: Json, asked_s: int | None) -> int | None:
@@ -273,10 +273,10 @@ class WorkloadStrategy(Strategy):
             errors.append(status_errors.field_required("spec.selector"))
         else:
             labels = template["metadata"].get("labels") or {}
-            wanted = selector.get("matchLabels") or {}
-            if any(labels.get(key) != value for key, value in wanted.items()):
-                said = "`selector` does not match template `labels`"
-                errors.append(status_errors.field_invalid("spec.template.metadata.labels", labels, said))
+            desired = selector.get("matchLabels") or {}
+            if any(labels.get(key) != value for key, value in desired.items()):
+                message = "`selector` does not match template `labels`"
+                errors.append(status_errors.field_invalid("spec.template.metadata.labels", labels, message))
         return errors + validate_pod_spec(template["spec"], "spec.template.spec")
 
     def validate_update(self, new: Json, old: Json) -> FieldErrors:
@@ -311,8 +311,8 @@ class DeploymentStrategy(ReplicaSetStrategy):
         errors = super().validate(obj)
         strategy = obj["spec"]["strategy"]
         if strategy["type"] == "Recreate" and "rollingUpdate" in strategy:
-            said = "may not be specified when strategy `type` is 'Recreate'"
-            errors.append(status_errors.field_forbidden("spec.strategy.rollingUpdate", said))
+            message = "may not be specified when strategy `type` is 'Recreate'"
+            errors.append(status_errors.field_forbidden("spec.strategy.rollingUpdate", message))
         return errors
 
 
@@ -492,14 +492,14 @@ class BudgetStrategy(Strategy):
 
 def _validate_limit(value: Any, at: str) -> FieldErrors:
     if isinstance(value, int):
-        said = "must be greater than or equal to 0"
-        return [status_errors.field_invalid(at, value, said)] if value < 0 else []
+        message = "must be greater than or equal to 0"
+        return [status_errors.field_invalid(at, value, message)] if value < 0 else []
     if not _PERCENT.fullmatch(value):
-        said = (
+        message = (
             "a valid percent string must be a numeric string followed by an ending '%' "
             "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         )
-        return [status_errors.field_invalid(at, value, said)]
+        return [status_errors.field_invalid(at, value, message)]
     digits = value[:-1].lstrip("0")
     is_above = len(digits) > _PERCENT_DIGITS or int(digits or "0") > 100
     return [status_errors.field_invalid(at, value, "must not be greater than 100%")] if is_above else []
@@ -513,12 +513,12 @@ def validate_selector(selector: Json, at: str) -> FieldErrors:
         place = f"{at}.matchExpressions[{i}]"
         if operator in ("In", "NotIn"):
             if not values:
-                said = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(status_errors.field_required(f"{place}.values", said))
+                message = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(status_errors.field_required(f"{place}.values", message))
         elif operator in ("Exists", "DoesNotExist"):
             if values:
-                said = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(status_errors.field_forbidden(f"{place}.values", said))
+                message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(status_errors.field_forbidden(f"{place}.values", message))
         else:
             errors.append(status_errors.field_invalid(f"{place}.operator", operator, "not a valid selector operator"))
     return errors

@@ -37,12 +37,12 @@ def decode_object(call: ApiCall, document: Json) -> Json:
     return obj
 
 
-def _invalid_document(call: ApiCall, document: Json, why: str) -> status_errors.StatusError:
+def _invalid_document(call: ApiCall, document: Json, reason: str) -> status_errors.StatusError:
     """The error for a document that is no object of the kind: 400, or 422 for the result of a patch."""
     if call.method == "PATCH":
-        error = status_errors.field_invalid("patch", storage.encode_json(document).decode(), why)
+        error = status_errors.field_invalid("patch", storage.encode_json(document).decode(), reason)
         return status_errors.invalid_kind("", "", "", [error])
-    return status_errors.bad_request(f"{_resource_reference(call)}: {why}")
+    return status_errors.bad_request(f"{_resource_reference(call)}: {reason}")
 
 
 def _resource_reference(call: ApiCall) -> str:
@@ -87,8 +87,8 @@ def complete_object(call: ApiCall, obj: Json) -> Json:
     except ValueError as error:
         resource = call.resource
         kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-        why = f"to proper version: unable to convert unstructured object to {kind}: {error}"
-        raise status_errors.unclassified(f"failed to convert new object (/{call.name}; {kind}) {why}") from None
+        reason = f"to proper version: unable to convert unstructured object to {kind}: {error}"
+        raise status_errors.unclassified(f"failed to convert new object (/{call.name}; {kind}) {reason}") from None
     strategy.default(obj)
     return obj
 
@@ -286,8 +286,8 @@ def _check_version(call: ApiCall, new: Json, stored: storage.StoredObject) -> No
     asked = new["metadata"].get("resourceVersion", "")
     if not asked or asked == "0":
         if call.resource.strategy.needs_version_to_update and call.method == "PUT":
-            said = "must be specified for an update"
-            errors: FieldErrors = [status_errors.field_invalid("metadata.resourceVersion", 0, said)]
+            message = "must be specified for an update"
+            errors: FieldErrors = [status_errors.field_invalid("metadata.resourceVersion", 0, message)]
             raise status_errors.invalid_kind(call.resource.plural, call.resource.group, stored.name, errors)
     elif asked != str(stored.version):
         raise status_errors.conflict(call.resource, stored.name)
@@ -343,16 +343,16 @@ def apply_conflict_error(apply_conflict: field_manager.ApplyConflict) -> status_
     ]
     if len(causes) == 1:
         who, path = apply_conflict.found[0]
-        said = (
+        message = (
             f"Apply failed with 1 conflict: conflict with {_format_manager(who)}: {field_sets.format_field_path(path)}"
         )
-        return status_errors.apply_conflict(said, causes)
+        return status_errors.apply_conflict(message, causes)
     lines = []
     for who in sorted({who for who, _ in apply_conflict.found}):
         lines.append(f"conflicts with {_format_manager(who)}:")
         lines += [f"- {field_sets.format_field_path(path)}" for other, path in apply_conflict.found if other == who]
-    said = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
-    return status_errors.apply_conflict(said, causes)
+    message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    return status_errors.apply_conflict(message, causes)
 
 
 def _format_manager(who: field_sets.ManagerIdentity) -> str:
@@ -414,8 +414,8 @@ def check_uid_precondition(call: ApiCall, asked: str, stored: storage.StoredObje
     found, key = ("", f"{call.namespace}/{call.name}") if stored is None else (stored.uid, stored.key)
     if asked and asked != found:
         path = "/".join(part for part in (call.resource.group, call.resource.plural, key) if part)
-        why = (
+        reason = (
             f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
         )
-        raise status_errors.conflict(call.resource, call.name, why)
+        raise status_errors.conflict(call.resource, call.name, reason)

@@ -150,9 +150,9 @@ class AutoscalerProcess:
     def __init__(
         self,
         servers: ApiServers,
-        chosen: Settings,
+        settings: Settings,
         options: ProcessOptions,
-        found: auto_discovery.Config,
+        config: auto_discovery.Config,
         time: clock.Clock,
         think: DecisionRunner[Decision] = run_in_thread,
         rng: random.Random | None = None,
@@ -161,7 +161,7 @@ class AutoscalerProcess:
         """`rng`: random generator of a simulation; clients draw their jitter from it, and loops and watches without
         an effect there are left out. `published`: publisher of the status, if any.
         """
-        self._servers, self._chosen, self._options, self._clock, self._rng = servers, chosen, options, time, rng
+        self._servers, self._chosen, self._options, self._clock, self._rng = servers, settings, options, time, rng
         self._identity = leader_election.make_identity()
         self._leads_since_s: float | None = None
         self._election = self._make_election() if options.leads else None
@@ -173,7 +173,7 @@ class AutoscalerProcess:
         )
         self.reporter = reporter.Reporter(
             self._client(servers.workload),
-            chosen,
+            settings,
             options.objects,
             options.reporting,
             options.mode,
@@ -181,12 +181,12 @@ class AutoscalerProcess:
             published,
             None if servers.management is servers.workload else self._client(servers.management),
         )
-        found = auto_discovery.apply_deviations(found, chosen.deviations)
-        self.provider = clusterapi_provider.Provider(self._client(servers.management), found, self._on_group_change)
-        priorities_in = options.objects.namespace if "priority" in chosen.scale_up.expander else ""
+        config = auto_discovery.apply_deviations(config, settings.deviations)
+        self.provider = clusterapi_provider.Provider(self._client(servers.management), config, self._on_group_change)
+        priorities_in = options.objects.namespace if "priority" in settings.scale_up.expander else ""
         workload = self._client(servers.workload)
         journal = snapshot_journal.JournaledSnapshot() if options.recording.record else None
-        self._capacity_apis = cluster_informers.select_capacity_apis(chosen)
+        self._capacity_apis = cluster_informers.select_capacity_apis(settings)
         release = scheduler_config.SchedulerRelease(
             options.scheduler.kube_scheduler_version, dict(options.scheduler.feature_gates)
         )
@@ -209,7 +209,7 @@ class AutoscalerProcess:
                 objects.memory_config_map if options.acts else "",
                 self._identity,
             ),
-            chosen,
+            settings,
             time,
             frequent=options.loop.frequent_loops_enabled,
             patient=rng is not None,
@@ -218,7 +218,7 @@ class AutoscalerProcess:
             think=think,
             recorder=self._recorder,
             ask=make_expander_query(
-                expander_query.open_expander(chosen.scale_up.expander, options.expander, rng is None), rng is None
+                expander_query.open_expander(settings.scale_up.expander, options.expander, rng is None), rng is None
             ),
         )
 

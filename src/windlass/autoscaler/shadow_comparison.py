@@ -365,9 +365,9 @@ class OpenComparison:
     def lead_s(self) -> float | None:
         return None if self.wished_s is None or self.done_s is None else self.done_s - self.wished_s
 
-    def with_proposal(self, level: int, at_s: float, why: str) -> "OpenComparison":
+    def with_proposal(self, level: int, at_s: float, reason: str) -> "OpenComparison":
         first_s = at_s if self.wished_s is None else self.wished_s
-        return replace(self, wanted=max(self.wanted, level), wished_s=first_s, ours=why)
+        return replace(self, wanted=max(self.wanted, level), wished_s=first_s, ours=reason)
 
     def with_observation(self, level: int, at_s: float, ours: str, theirs: str) -> "OpenComparison":
         ours = self.ours if self.wished_s is not None else ours
@@ -503,9 +503,9 @@ class _ComparisonUpdate:
     def _add_verdict(
         self, direction: ScaleDirection, kind: VerdictKind, question: OpenComparison, instead: str = ""
     ) -> None:
-        wanted, done = question.wanted - question.from_size, question.done - question.from_size
+        desired, done = question.wanted - question.from_size, question.done - question.from_size
         told = (question.ours, question.theirs, self._turn.now_s, question.lead_s, instead)
-        self.verdicts.append(ShadowVerdict(direction, kind, question.subject, wanted, done, *told))
+        self.verdicts.append(ShadowVerdict(direction, kind, question.subject, desired, done, *told))
 
 
 def _classify(question: OpenComparison) -> VerdictKind:
@@ -520,10 +520,10 @@ def _find_opposite(
     """Return an open comparison with a result of the opposite side only: another group, or another node of the
     group.
     """
-    wanted = {VerdictKind.ONLY_WINDLASS: VerdictKind.ONLY_OTHER, VerdictKind.ONLY_OTHER: VerdictKind.ONLY_WINDLASS}[
+    desired = {VerdictKind.ONLY_WINDLASS: VerdictKind.ONLY_OTHER, VerdictKind.ONLY_OTHER: VerdictKind.ONLY_WINDLASS}[
         kind
     ]
     for other in open_ones.values():
-        if _classify(other) is wanted and (direction is ScaleDirection.UP or other.group == question.group):
+        if _classify(other) is desired and (direction is ScaleDirection.UP or other.group == question.group):
             return other
     return None

@@ -285,19 +285,19 @@ def _build_undeclared(node: parser.Call, scope: Scope) -> Builder:
 def _find_function(node: parser.Call, scope: Scope) -> _Called | None:
     """The called function; None if there is none of that name and number of arguments."""
     count = len(node.arguments)
-    found: Function | None
+    function: Function | None
     name = node.function
     match node.target:
         case None:
-            found = functions.FUNCTIONS.get((node.function, count))
+            function = functions.FUNCTIONS.get((node.function, count))
         case parser.Identifier(namespace) if namespace not in scope.names:
-            found = functions.NAMESPACED.get((namespace, node.function, count))
+            function = functions.NAMESPACED.get((namespace, node.function, count))
             name = f"{namespace}.{node.function}"
         case _:
-            found = functions.METHODS.get((node.function, count))
-            if found is not None:
-                return _Called(name, found, takes_target=True)
-    return None if found is None else _Called(name, found)
+            function = functions.METHODS.get((node.function, count))
+            if function is not None:
+                return _Called(name, function, takes_target=True)
+    return None if function is None else _Called(name, function)
 
 
 def _build_logic(node: parser.Call, scope: Scope) -> Builder:
@@ -343,10 +343,10 @@ def _build_choice(node: parser.Call, scope: Scope) -> Builder:
     test, (this, that) = condition.step, [branch.charged(scope) for branch in branches]
 
     def evaluate(variables: Variables) -> Value:
-        chosen = test(variables)
-        if not isinstance(chosen, bool):
+        selected = test(variables)
+        if not isinstance(selected, bool):
             raise EvaluationError(NO_OVERLOAD)
-        return this(variables) if chosen else that(variables)
+        return this(variables) if selected else that(variables)
 
     more = sum_costs((condition.more, *(branch.most for branch in branches)))
     return Code(evaluate, condition.cost, more, type=checker.of_call("?:", found))

@@ -82,9 +82,13 @@ class _TrialDecisions(Generic[Decided]):
     """Trial decisions without some objects, besides those that are excluded anyway."""
 
     def __init__(
-        self, decide: Callable[[Observation], Decided], seen: Observation, out: Sequence[Suspect], time: TimeBudget
+        self,
+        decide: Callable[[Observation], Decided],
+        observation: Observation,
+        out: Sequence[Suspect],
+        time: TimeBudget,
     ) -> None:
-        self._decide, self._seen, self._out, self._time = decide, seen, out, time
+        self._decide, self._seen, self._out, self._time = decide, observation, out, time
 
     def decide(self, out: Sequence[Suspect]) -> Decided:
         return self._decide(exclude(self._seen, (*self._out, *out)))
@@ -155,11 +159,11 @@ def _explain_culprits(trials: _TrialDecisions[Decided], culprits: Sequence[Suspe
     """The exception of each: raised where all others are excluded. An object that raises nothing then is dropped."""
     if len(culprits) == 1:
         return [(culprits[0], error)]
-    left, found = list(culprits), list[Raised]()
+    remaining, found = list(culprits), list[Raised]()
     for suspect in culprits:
-        raised = trials.find_error([other for other in left if other is not suspect])
+        raised = trials.find_error([other for other in remaining if other is not suspect])
         if raised is None:
-            left.remove(suspect)
+            remaining.remove(suspect)
         else:
             found.append((suspect, raised))
     return found
@@ -184,20 +188,20 @@ def _merge_pods_of_namespace(raised: Sequence[Raised]) -> list[Raised]:
 
 def find_faulty_objects(observation: Observation, settings: Settings, now_s: float) -> list[tuple[Suspect, Exception]]:
     """Objects that cannot be evaluated by themselves, and their exceptions."""
-    checks, found = _ObjectChecks(observation, settings, now_s), list[tuple[Suspect, Exception]]()
+    checks, faulty_objects = _ObjectChecks(observation, settings, now_s), list[tuple[Suspect, Exception]]()
     for suspect in (*list_pods(observation), *list_suspects(observation)):
         error = checks.find_error(suspect)
         if error is not None:
-            found.append((suspect, error))
-    return found
+            faulty_objects.append((suspect, error))
+    return faulty_objects
 
 
 class _ObjectChecks:
     """Evaluations of one object by itself."""
 
-    def __init__(self, seen: Observation, settings: Settings, now_s: float) -> None:
-        self._seen, self._snapshot, self._settings, self._now_s = seen, seen.snapshot, settings, now_s
-        self._rows, self._pending = find_examples(seen), find_examples(seen, is_pending=True)
+    def __init__(self, observation: Observation, settings: Settings, now_s: float) -> None:
+        self._seen, self._snapshot, self._settings, self._now_s = observation, observation.snapshot, settings, now_s
+        self._rows, self._pending = find_examples(observation), find_examples(observation, is_pending=True)
 
     def find_error(self, suspect: Suspect) -> Exception | None:
         """The exception of its evaluation; None without one."""

@@ -134,11 +134,11 @@ def _pod_names(at: explain_context.ExplainContext) -> Iterator[str]:
 
 def _not_found(question: ExplainQuery, names: Iterable[str]) -> ObjectNotFound:
     """The same name elsewhere, else names that begin so (those of a controller's pods), else those that look alike."""
-    every, wanted = list(names), question.name
+    every, desired = list(names), question.name
     last = {name: name.rsplit("/", 1)[-1] for name in every}
-    same = [name for name in every if last[name] == wanted]
-    begun = [name for name in every if last[name].startswith(wanted)]
-    asked = f"{question.namespace}/{wanted}" if question.namespace else wanted
+    same = [name for name in every if last[name] == desired]
+    begun = [name for name in every if last[name].startswith(desired)]
+    asked = f"{question.namespace}/{desired}" if question.namespace else desired
     return ObjectNotFound(
         question, tuple((same or begun or difflib.get_close_matches(asked, every, _MAX_SUGGESTIONS))[:_MAX_SUGGESTIONS])
     )

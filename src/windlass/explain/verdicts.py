@@ -145,8 +145,8 @@ def _find_verdicts(
             holds.append(ScaleUpBlocker(NO_TEMPLATE))
             yield GroupVerdict(group.id, group.target_size, group.max_size, False, tuple(holds), is_curable=False)
             continue
-        wanted = group.max_size - group.target_size if group.options.zero_or_max else 1
-        exceeded = tracker.check(group.id, template.node, max(wanted, 1)).exceeded
+        desired = group.max_size - group.target_size if group.options.zero_or_max else 1
+        exceeded = tracker.check(group.id, template.node, max(desired, 1)).exceeded
         holds += [
             ScaleUpBlocker(
                 f'exceeded quota: "{exceeded_quota.quota}", resources: {", ".join(exceeded_quota.resources)}'
@@ -240,9 +240,9 @@ def _find_reverting(settings: Settings, group: node_groups.NodeGroup) -> str:
 
 def _find_total_blockers(settings: Settings, group: node_groups.NodeGroup, there: int) -> Iterator[ScaleUpBlocker]:
     limit = settings.limits.max_nodes_total
-    wanted = max(group.max_size - group.target_size, 1) if group.options.zero_or_max else 1
-    if limit <= 0 or there + wanted <= limit:
+    desired = max(group.max_size - group.target_size, 1) if group.options.zero_or_max else 1
+    if limit <= 0 or there + desired <= limit:
         return
     whole = group.options.zero_or_max
     reason = str(scale_up_status.SkipReason.ATOMIC_TOO_LARGE) if whole else MAX_NODES_TOTAL_REACHED
-    yield ScaleUpBlocker(reason, Remedy(RemedyKind.MAX_NODES_TOTAL, amount=there + wanted))
+    yield ScaleUpBlocker(reason, Remedy(RemedyKind.MAX_NODES_TOTAL, amount=there + desired))

@@ -112,11 +112,11 @@ def split_list(text: bytes) -> tuple[bytes, list[bytes]]:
 
 def read_identity(text: bytes, within: tuple[bytes, ...] = ()) -> meta.ObjectMeta:
     """Identity of an object from its text; `within` are enclosing keys, as in a watch event."""
-    found: dict[str, str] = {}
+    identity: dict[str, str] = {}
     for around, key, token in _texts(text):
         if key in _IDENTITY and around == (*within, b'"metadata"'):
-            found.setdefault(_IDENTITY[key], _read_text(token))
-    return msgspec.convert(found, meta.ObjectMeta)
+            identity.setdefault(_IDENTITY[key], _read_text(token))
+    return msgspec.convert(identity, meta.ObjectMeta)
 
 
 def read_event_type(text: bytes) -> str:

@@ -170,15 +170,15 @@ async def _reload_changed(context: ssl.SSLContext, files: CertificateFiles, time
     seen = _modification_times(files)
     while True:
         await time.sleep(_CERTIFICATE_CHECK_S)
-        found = _modification_times(files)
-        if found == seen:
+        modification_times = _modification_times(files)
+        if modification_times == seen:
             continue
         try:
             _load_certificate(context, files)
         except errors.InvalidInput as error:  # partly written files: keep the old certificate until the next check
             _log.warning("failed to reload certificate: error=%s", error)
             continue
-        seen = found
+        seen = modification_times
 
 
 def _modification_times(files: CertificateFiles) -> list[int]:

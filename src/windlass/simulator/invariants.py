@@ -66,15 +66,15 @@ def matches_selector(selector: Json | None, labels: Mapping[str, str]) -> bool:
     for key, value in (selector.get("matchLabels") or {}).items():
         if labels.get(key) != value:
             return False
-    for wanted in selector.get("matchExpressions") or ():
-        value, values = labels.get(wanted["key"]), wanted.get("values") or ()
+    for desired in selector.get("matchExpressions") or ():
+        value, values = labels.get(desired["key"]), desired.get("values") or ()
         met = {
             "In": value is not None and value in values,
             "NotIn": value is None or value not in values,
             "Exists": value is not None,
             "DoesNotExist": value is None,
         }
-        if not met[wanted["operator"]]:
+        if not met[desired["operator"]]:
             return False
     return True
 
@@ -313,8 +313,10 @@ class DisruptionBudgetRule:
             (self._healthy[name].add if is_healthy else self._healthy[name].discard)(key)
 
     def _violation_text(self, name: str) -> str:
-        wanted, left = self._wanted(name), len(self._healthy[name])
-        return f"evicted, budget {name} wants {wanted} healthy pods, {left} are left" if left < wanted else ""
+        desired, remaining = self._wanted(name), len(self._healthy[name])
+        return (
+            f"evicted, budget {name} wants {desired} healthy pods, {remaining} are left" if remaining < desired else ""
+        )
 
     def _wanted(self, name: str) -> int:
         spec = self._budgets[name]["spec"]
@@ -373,11 +375,11 @@ class PodLossRule:
 
     def _on_node_deleted(self, node: Json) -> Iterator[Breach]:
         """Report running pods on a deleted node."""
-        left = self._pods.pop(node["metadata"]["name"], {})
+        remaining = self._pods.pop(node["metadata"]["name"], {})
         machine = (node["metadata"].get("annotations") or {}).get(_MACHINE_ANNOTATION, "")
         if machine not in self._going or not is_condition_true(node, "Ready"):
             return
-        for key, pod in left.items():
+        for key, pod in remaining.items():
             if not is_finished(pod) and controller_of(pod).get("kind") != "DaemonSet":
                 yield key, f"was still on {node['metadata']['name']} when its machine was deleted"
 

@@ -74,12 +74,12 @@ class CostLowerBound:
     def set_daemon_overhead(self, daemons: Iterable[Json]) -> None:
         """Subtract the requests of these DaemonSets from the machines' capacity."""
         capacity = np.array([self._vector(_allocatable_of(node_group)) for node_group in self._groups])
-        for found in daemons:
-            pod = {"kind": "Pod", "metadata": found["metadata"], "spec": found["spec"]["template"]["spec"]}
-            wanted = np.array(self._vector(resource_requests.pending_pod_requests(pod)))
+        for daemon in daemons:
+            pod = {"kind": "Pod", "metadata": daemon["metadata"], "spec": daemon["spec"]["template"]["spec"]}
+            desired = np.array(self._vector(resource_requests.pending_pod_requests(pod)))
             for i, node in enumerate(self._nodes):
-                if workloads.should_run_on(found, node):
-                    capacity[i] -= wanted
+                if workloads.should_run_on(daemon, node):
+                    capacity[i] -= desired
         self._capacity = np.maximum(capacity, 0)
 
     def bound(self) -> tuple[float, float]:
@@ -88,20 +88,20 @@ class CostLowerBound:
         cost_floor, node_floor = float(self._prices @ self._least_sizes), float(self._least_sizes.sum())
         if not present:
             return cost_floor, node_floor
-        wanted = np.array([self._vector(self._allowed[number][0].amounts) for number, _ in present])
+        desired = np.array([self._vector(self._allowed[number][0].amounts) for number, _ in present])
         counts = np.array([count for _, count in present], float)
         allowed = np.array([self._allowed[number][1] for number, _ in present])
-        cost = self._bound(wanted, counts, allowed, self._prices)
-        nodes = self._bound(wanted, counts, allowed, np.ones(len(self._groups)))
+        cost = self._bound(desired, counts, allowed, self._prices)
+        nodes = self._bound(desired, counts, allowed, np.ones(len(self._groups)))
         return max(cost, cost_floor), max(nodes, node_floor)
 
-    def _bound(self, wanted: Floats, counts: Floats, allowed: npt.NDArray[np.bool_], prices: Floats) -> float:
+    def _bound(self, desired: Floats, counts: Floats, allowed: npt.NDArray[np.bool_], prices: Floats) -> float:
         best = 0.0
         for weights in self._weights():
             weight = self._capacity @ weights
             ratio = np.where(weight > 0, prices / np.where(weight > 0, weight, 1.0), np.inf)
             cheapest = np.where(allowed, ratio, np.inf).min(axis=1)
-            asked = (wanted @ weights) * counts
+            asked = (desired @ weights) * counts
             fits = np.isfinite(cheapest) & (asked > 0)
             best = max(best, float((asked[fits] * cheapest[fits]).sum()))
         return best
@@ -355,7 +355,7 @@ def compute_totals(meter: MetricsCollector, *, evictions_by_machines: int, viola
     nodes = [sum(numbers) for numbers in zip(*meter.series.nodes.values(), strict=True)]
     cost, bound = meter.cost.total / _HOUR_S, meter.bound_cost.total / _HOUR_S
     counts = meter.counts
-    found: Totals = {
+    totals: Totals = {
         "pods": len(waits_s),
         "pods_that_waited": sum(1 for wait_s in waits_s if wait_s > 0),
         "pending_p50_s": quantile(waits_s, 0.5),
@@ -381,7 +381,7 @@ def compute_totals(meter: MetricsCollector, *, evictions_by_machines: int, viola
         "least_nodes": min(nodes, default=0),
         "violations": violations,
     }
-    return {name: round(float(value), 4) for name, value in found.items()}
+    return {name: round(float(value), 4) for name, value in totals.items()}
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -429,6 +429,6 @@ def _numbers(expected: Expectation, series: MetricSeries) -> Sequence[float]:
         found: Sequence[float] = getattr(series, expected.measure)
         return found
     group = expected.group
-    chosen = [numbers for name, numbers in series.nodes.items() if group is None or name == group]
-    chosen = chosen or [numbers for name, numbers in series.nodes.items() if name.rpartition("-")[0] == group]
-    return [sum(at) for at in zip(*chosen, strict=True)]
+    selected = [numbers for name, numbers in series.nodes.items() if group is None or name == group]
+    selected = selected or [numbers for name, numbers in series.nodes.items() if name.rpartition("-")[0] == group]
+    return [sum(at) for at in zip(*selected, strict=True)]

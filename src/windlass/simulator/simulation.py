@@ -175,12 +175,12 @@ class ScenarioDriver:
                 self._inject_faults(step.errors, step.delay)
                 later(step.lasts, lambda: self._inject_faults(0.0, 0.0))
 
-    def _burst(self, step: model.Jobs, left: int) -> None:
+    def _burst(self, step: model.Jobs, remaining: int) -> None:
         changes = {"replicas": step.pods, "run": step.run}
         given = {name: value for name, value in changes.items() if value is not None}
         self._create_jobs(self._workloads[step.workload], step.count, **given)
-        if left > 1 and step.every is not None:
-            self._event_loop.call_later(step.every, lambda: self._burst(step, left - 1))
+        if remaining > 1 and step.every is not None:
+            self._event_loop.call_later(step.every, lambda: self._burst(step, remaining - 1))
 
     def _roll_out(self, workload: model.Workload) -> None:
         found = self._find(workload)

@@ -223,8 +223,8 @@ def make_trace_job(pod: TracePod) -> Json:
         "containers": [{"name": "main", "image": "registry.example/main:1", "resources": resources}],
     }
     if pod.gpus and pod.gpu_models:
-        wanted = {"key": GPU_MODEL, "operator": "In", "values": list(pod.gpu_models)}
-        terms = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+        desired = {"key": GPU_MODEL, "operator": "In", "values": list(pod.gpu_models)}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [desired]}]}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     annotations = {RUN: format_delay(DelayDistribution(pod.lasts_s)), manifests.SAFE_TO_EVICT_ANNOTATION: "false"}
     return {

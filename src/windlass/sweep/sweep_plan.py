@@ -312,21 +312,23 @@ def make_plan(sweep_input: SweepInput, axes: Sequence[SearchAxis], seeds: int, r
     if seeds < 1:
         raise errors.InvalidInput(f"--seeds: found {seeds}, accepted is 1 or more")
     if runs is not None and runs < 2 * seeds:
-        said = f"the current settings and one other with each of {seeds} seeds"
-        raise errors.InvalidInput(f"--runs: found {runs}, accepted is {2 * seeds} or more: {said}")
+        message = f"the current settings and one other with each of {seeds} seeds"
+        raise errors.InvalidInput(f"--runs: found {runs}, accepted is {2 * seeds} or more: {message}")
     first = sweep_input.scenario.seed
     found = _all_combinations(axes, seeds) if runs is None else _draw(axes, runs // seeds - 1, first)
-    chosen = _drop_equal_settings(sweep_input.scenario, found)
-    if len(chosen) < 2:
+    settings_list = _drop_equal_settings(sweep_input.scenario, found)
+    if len(settings_list) < 2:
         raise errors.InvalidInput("--try: found nothing but the current settings, accepted are others")
-    return SweepPlan(sweep_input, tuple(axis.flag for axis in axes), tuple(chosen), tuple(range(first, first + seeds)))
+    return SweepPlan(
+        sweep_input, tuple(axis.flag for axis in axes), tuple(settings_list), tuple(range(first, first + seeds))
+    )
 
 
 def _all_combinations(axes: Sequence[SearchAxis], seeds: int) -> Iterator[Flags]:
     for axis in axes:
         if axis.grid is None:
-            said = "a range with steps, like 1m..20m:5, or --runs for a random search"
-            raise errors.InvalidInput(f"--try --{axis.flag}: found a range without steps, accepted is {said}")
+            message = "a range with steps, like 1m..20m:5, or --runs for a random search"
+            raise errors.InvalidInput(f"--try --{axis.flag}: found a range without steps, accepted is {message}")
     count = math.prod(len(axis.grid or ()) for axis in axes) * seeds
     if count > _MAX_RUNS:
         raise errors.InvalidInput(f"--try: found {count:,} runs, accepted are {_MAX_RUNS:,}; --runs draws some of them")
@@ -359,14 +361,14 @@ def _draw(axes: Sequence[SearchAxis], count: int, seed: int) -> Iterator[Flags]:
 
 def _drop_equal_settings(scenario: model.Scenario, found: Iterator[Flags]) -> list[Flags]:
     """The current settings, and those that differ from all before. InvalidInput for invalid flags."""
-    written, seen, chosen = format_flags(scenario), set[object](), list[Flags]()
+    written, seen, selected = format_flags(scenario), set[object](), list[Flags]()
     for given in itertools.chain([{}], found):
         both = {**written, **given}
         meant = flags.parse_settings(both), flags.parse_process_options(both)
         if meant not in seen:
             seen.add(meant)
-            chosen.append(given)
-    return chosen
+            selected.append(given)
+    return selected
 
 
 def format_flags(scenario: model.Scenario) -> dict[str, str]:
@@ -463,11 +465,11 @@ def _check_header(first: bytes, head: _Header, path: Path) -> None:
     except msgspec.DecodeError as error:
         raise errors.InvalidInput(f"{path}: found no sweep in it: {error}; accepted is another --out") from None
     if header.windlass != head.windlass:
-        said = f"runs of windlass {header.windlass}, and this is {head.windlass}"
-        raise errors.InvalidInput(f"{path}: found {said}; accepted is another --out, or none of these runs")
+        message = f"runs of windlass {header.windlass}, and this is {head.windlass}"
+        raise errors.InvalidInput(f"{path}: found {message}; accepted is another --out, or none of these runs")
     if header.sweep != head.sweep:
-        said = f"a sweep of {header.scenario} with other arguments"
-        raise errors.InvalidInput(f"{path}: found {said}; accepted are the same, or another --out")
+        message = f"a sweep of {header.scenario} with other arguments"
+        raise errors.InvalidInput(f"{path}: found {message}; accepted are the same, or another --out")
 
 
 def _write_line(file: BinaryIO, line: msgspec.Struct) -> None:

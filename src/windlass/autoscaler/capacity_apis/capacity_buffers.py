@@ -177,20 +177,20 @@ class CapacityBuffers:
         return buffer_pods
 
     def _make_buffer_pods(self) -> Iterator[provisioning.BufferPods]:
-        known, left = self._index_templates(), settings.MAX_INJECTED_PODS
+        known, remaining = self._index_templates(), settings.MAX_INJECTED_PODS
         for buffer in self._buffers.all:
             try:
                 find_generation = functools.partial(_template_generation, known, buffer)
                 count = capacity_buffer.inject_buffer(buffer, find_generation, 0.0).pods
-                if count > left or count < (buffer.status.replicas or 0):
+                if count > remaining or count < (buffer.status.replicas or 0):
                     _log.warning(
                         "CapacityBuffer is limited: buffer=%s replicas=%d injected_pods=%d",
                         buffer.key,
                         buffer.status.replicas or 0,
-                        min(count, left),
+                        min(count, remaining),
                     )
-                count = min(count, left)
-                left -= count
+                count = min(count, remaining)
+                remaining -= count
                 if count:
                     template = known[f"{buffer.namespace}/{buffer.status.pod_template}"]["template"]
                     yield make_buffer_pods(buffer, template, count)

@@ -123,14 +123,14 @@ def _read_object(
         getattr(cluster, place).append(fact)
 
 
-def _salvage_object(text: scheme.Json, header: scheme.TypeHeader, why: str) -> Any:
+def _salvage_object(text: scheme.Json, header: scheme.TypeHeader, reason: str) -> Any:
     """Return the readable part of an object; None for a pending pod, and for most kinds."""
     read_partly = _SALVAGERS.get(header.kind or "")
     model = scheme.KINDS[header.api_version or "", header.kind or ""]
     partial = scheme.decode_partial(resources.decoder(model), _as_bytes(text))
     if partial is None or read_partly is None:
         return None
-    found = read_partly(partial, why)
+    found = read_partly(partial, reason)
     return None if isinstance(found, facts.Pod) and not found.node_name else found
 
 

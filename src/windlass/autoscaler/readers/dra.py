@@ -394,15 +394,15 @@ def read_extended_resources(spec: pods.PodSpec) -> tuple[facts.ExtendedRequest, 
     """
     initial = spec.init_containers or ()
     containers = (*initial, *(spec.containers or ()))
-    wanted = [_extended_amounts(container, i) for i, container in enumerate(containers)]
+    desired = [_extended_amounts(container, i) for i, container in enumerate(containers)]
     extended_requests: list[facts.ExtendedRequest] = []
-    for name in sorted({name for amounts in wanted for name in amounts}):
+    for name in sorted({name for amounts in desired for name in amounts}):
         staying: dict[int, int] = {}
-        for i, amounts in enumerate(wanted):
+        for i, amounts in enumerate(desired):
             if i >= len(initial) or containers[i].is_sidecar:
                 staying[i] = amounts.get(name, 0)
         passing = [
-            (i, wanted[i].get(name, 0) - sum(count for later, count in staying.items() if later >= i))
+            (i, desired[i].get(name, 0) - sum(count for later, count in staying.items() if later >= i))
             for i in range(len(initial))
             if i not in staying
         ]

@@ -69,7 +69,7 @@ def read_node(node: core.Node) -> facts.Node:
         raise error.of("Node", node.meta.key) from error
 
 
-def salvage_node(node: core.Node, why: str) -> facts.Node:
+def salvage_node(node: core.Node, reason: str) -> facts.Node:
     """Read what is readable of an invalid node. No pod is placed on it, because its taints may be unknown."""
     metadata, spec, status = node.meta, node.spec or core.NodeSpec(), node.status or core.NodeStatus()
     readers: dict[str, Callable[[], object]] = {
@@ -86,7 +86,7 @@ def salvage_node(node: core.Node, why: str) -> facts.Node:
         unschedulable=True,
         provider_id=spec.provider_id or "",
         created_s=meta.seconds(metadata.creation_timestamp) or 0.0,
-        unreadable=why,
+        unreadable=reason,
         **read_fields(readers),
     )
 

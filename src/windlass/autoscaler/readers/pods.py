@@ -96,8 +96,8 @@ class PodReader:
         except RecursionError:
             return self._read_mended(pod, pending)
 
-    def salvage(self, pod: pods.Pod, why: str) -> facts.Pod:
-        """Read what is readable of an invalid pod, part by part; `why` is stored with it.
+    def salvage(self, pod: pods.Pod, reason: str) -> facts.Pod:
+        """Read what is readable of an invalid pod, part by part; `reason` is stored with it.
 
         Its digest is unique, because its equivalence to other pods is unknown.
         """
@@ -121,7 +121,7 @@ class PodReader:
             deleted_s=meta.seconds(metadata.deletion_timestamp),
             grace_s=None if (grace := spec.termination_grace_period_seconds) is None else float(grace),
             is_gated=bool(spec.scheduling_gates),
-            unreadable=why,
+            unreadable=reason,
         )
 
     def _read_mended(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, errors.InvalidObject]:
@@ -402,10 +402,10 @@ _readers: dict[tuple[scheduler_releases.SchedulerRelease, bool], PodReader] = {}
 
 def shared_reader(release: scheduler_releases.SchedulerRelease, *, cloud_tpus: bool = True) -> PodReader:
     """Return the shared reader of a release."""
-    known = _readers.get((release, cloud_tpus))
-    if known is None:
-        known = _readers[release, cloud_tpus] = PodReader(_MAX_TEMPLATES, release, cloud_tpus=cloud_tpus)
-    return known
+    reader = _readers.get((release, cloud_tpus))
+    if reader is None:
+        reader = _readers[release, cloud_tpus] = PodReader(_MAX_TEMPLATES, release, cloud_tpus=cloud_tpus)
+    return reader
 
 
 def read_pod(
@@ -429,9 +429,9 @@ def read_pod_with_warning(
     return shared_reader(release, cloud_tpus=cloud_tpus).read_with_warning(pod)
 
 
-def salvage_pod(pod: pods.Pod, why: str) -> facts.Pod:
+def salvage_pod(pod: pods.Pod, reason: str) -> facts.Pod:
     """Salvage a pod with the shared reader. See `PodReader.salvage`."""
-    return shared_reader(scheduler_releases.DEFAULT_RELEASE).salvage(pod, why)
+    return shared_reader(scheduler_releases.DEFAULT_RELEASE).salvage(pod, reason)
 
 
 def forget_unused_templates() -> None:

@@ -209,7 +209,7 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
     metadata, spec = volume.meta, volume.spec or core.PersistentVolumeSpec()
     claim = spec.claim_ref or core.ObjectReference()
     affinity = spec.node_affinity.required if spec.node_affinity else None
-    source, driver, handle, why = _read_source(spec, metadata)
+    source, driver, handle, reason = _read_source(spec, metadata)
     return facts.PersistentVolume(
         name=metadata.name or "",
         uid=metadata.uid or "",
@@ -228,7 +228,7 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
         source=source,
         driver=driver,
         handle=handle,
-        untranslatable=why,
+        untranslatable=reason,
         attributes_class=spec.volume_attributes_class_name or "",
     )
 
@@ -243,8 +243,8 @@ def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> 
     azure_kind = spec.azure_disk.kind if spec.azure_disk is not None else None
     disk = _read_disk(spec)
     handle = find_volume_handle(source, disk, metadata.labels) if is_managed_azure_disk(azure_kind) else ""
-    why = "" if handle else explain_missing_handle(source, disk, metadata.labels, azure_kind)
-    return source, CSI_DRIVERS[source], handle, why
+    reason = "" if handle else explain_missing_handle(source, disk, metadata.labels, azure_kind)
+    return source, CSI_DRIVERS[source], handle, reason
 
 
 def _read_disk(spec: core.PersistentVolumeSpec) -> str:

@@ -113,7 +113,7 @@ def _allows_unhealthy(budget: workloads.PodDisruptionBudget) -> bool:
     return desired > 0 and (status.current_healthy or 0) >= desired
 
 
-def salvage_budget(budget: workloads.PodDisruptionBudget, why: str) -> facts.PodDisruptionBudget:
+def salvage_budget(budget: workloads.PodDisruptionBudget, reason: str) -> facts.PodDisruptionBudget:
     """Salvage an unreadable PodDisruptionBudget: it allows no disruption, and without a readable selector it selects
     all pods.
     """

@@ -185,8 +185,8 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        why = "another process writes it; expected a file of its own"
-        raise BlockingIOError(errno.EWOULDBLOCK, why, str(path)) from None
+        reason = "another process writes it; expected a file of its own"
+        raise BlockingIOError(errno.EWOULDBLOCK, reason, str(path)) from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
             raise

@@ -307,11 +307,11 @@ def compare_decisions(recording: Recording, settings: Settings) -> Iterator[Deci
         would = chooser.decide(turn.step)
         if turn.done.question is not None:
             continue  # not acted on: it was decided again with the expander's answer
-        done, wanted = _by_subject(was), _by_subject(would)
-        more, less = wanted.keys() - done.keys(), done.keys() - wanted.keys()
+        done, desired = _by_subject(was), _by_subject(would)
+        more, less = desired.keys() - done.keys(), done.keys() - desired.keys()
         yield DecisionComparison(
             turn,
-            tuple(step for subject, step in wanted.items() if subject in more - missing),
+            tuple(step for subject, step in desired.items() if subject in more - missing),
             tuple(step for subject, step in done.items() if subject in less),
             bool(more or less),
         )
@@ -334,13 +334,13 @@ class _AlternativeDecider:
         return explain_context.ExplainContext(decision.evaluated, memory, settings, now_s, decision)
 
     def _adopt_memory(self, step: RecordedStep) -> LoopMemory:
-        found = (
+        observed_actions = (
             shadow_comparison.find_observed_actions(self._sight, step.seen, step.now_s)
             if self._sight is not None
             else ()
         )
         self._sight = shadow_comparison.take_baseline(step.seen)
-        return shadow_mode.adopt_actions(self._after, found, step.seen, self._settings, step.now_s)
+        return shadow_mode.adopt_actions(self._after, observed_actions, step.seen, self._settings, step.now_s)
 
 
 def _by_subject(at: explain_context.ExplainContext) -> dict[Hashable, cluster.PlanStep]:

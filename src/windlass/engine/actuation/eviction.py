@@ -194,8 +194,8 @@ class _NodeEviction:
     def _explain_wait(self, pod: facts.Pod) -> drainability.DrainabilityStatus:
         """The status that makes the drain wait for the pod to complete."""
         rules = self._context.drain_rules
-        if pod.drain_behavior is facts.DrainBehavior.DRAIN and (why := rules.on_node(pod.node_name).unreadable):
-            return machine_drain.unreadable_drain_rules_status(why)
+        if pod.drain_behavior is facts.DrainBehavior.DRAIN and (reason := rules.on_node(pod.node_name).unreadable):
+            return machine_drain.unreadable_drain_rules_status(reason)
         rule = rules.find(pod)
         return (
             None if rule is None else machine_drain.machine_drain_rule_status(rule)

@@ -154,11 +154,11 @@ def explain_rejected_nodes(
 
 
 def append_reason(
-    update: provisioning_request_queue.ConditionUpdate, why: str
+    update: provisioning_request_queue.ConditionUpdate, reason: str
 ) -> provisioning_request_queue.ConditionUpdate:
     """The condition with the reason after Cluster Autoscaler's message, shortened to a readable length."""
-    text = why if len(why) <= MAX_MESSAGE_CHARS else f"{why[:MAX_MESSAGE_CHARS]}…"
-    return replace(update, message=f"{update.message} {text}") if why else update
+    text = reason if len(reason) <= MAX_MESSAGE_CHARS else f"{reason[:MAX_MESSAGE_CHARS]}…"
+    return replace(update, message=f"{update.message} {text}") if reason else update
 
 
 def find_unplaced(inputs: ScaleUpInputs, rows: Sequence[int], search: hinting.HintingState) -> list[int]:
@@ -197,18 +197,18 @@ def _propose_across_groups(inputs: ScaleUpInputs, rows: Sequence[int]) -> scale_
 def _find_rounds(inputs: ScaleUpInputs, rows: Sequence[int]) -> list[scale_up_status.ScaleUpProposal]:
     """Proposals, group after group, until all pods have a place; nothing if one has none."""
     rounds: list[scale_up_status.ScaleUpProposal] = []
-    groups, left, planner = inputs.groups, list(rows), orchestrator.make_planner(inputs)
-    while left:
-        proposal = planner.propose(orchestrator.build_equivalence_groups(inputs, left))
+    groups, remaining, planner = inputs.groups, list(rows), orchestrator.make_planner(inputs)
+    while remaining:
+        proposal = planner.propose(orchestrator.build_equivalence_groups(inputs, remaining))
         if proposal.result is not scale_up_status.ScaleUpResult.SUCCESSFUL or not proposal.increases:
             return []
         rounds.append(proposal)
         groups = orchestrator.simulate_increases(inputs.snapshot, groups, proposal, inputs.settings)
-        where = inputs.snapshot.pods.node_rows[left]
-        still = [row for row, node in zip(left, where.tolist(), strict=True) if node == arrays.ABSENT]
-        if len(still) == len(left):
+        where = inputs.snapshot.pods.node_rows[remaining]
+        still = [row for row, node in zip(remaining, where.tolist(), strict=True) if node == arrays.ABSENT]
+        if len(still) == len(remaining):
             return []
-        left = still
+        remaining = still
         planner = orchestrator.make_planner(replace(inputs, groups=groups))
     return rounds
 
@@ -316,8 +316,8 @@ def record_results(
     if turn.scaled:
         proposal, update = proposals[0], provisioning_request_queue.CAPACITY_PROVISIONED
         if proposal.result is not ScaleUpResult.SUCCESSFUL:
-            why = explain_rejected_groups(proposal, inputs.observation) if queue.explains_rejections else ""
-            update = append_reason(provisioning_request_queue.CAPACITY_NOT_FOUND, why)
+            reason = explain_rejected_groups(proposal, inputs.observation) if queue.explains_rejections else ""
+            update = append_reason(provisioning_request_queue.CAPACITY_NOT_FOUND, reason)
         queue.set_condition(queue.find(turn.scaled), update, generation=False)
     existing = tuple(options.drop_injected_pods(proposal, first_row) for proposal in proposals)
     return RequestResults(replace(turn.status, proposals=existing), helped, remaining)

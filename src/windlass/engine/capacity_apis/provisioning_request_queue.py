@@ -53,9 +53,9 @@ def is_handled_by(request: ProvisioningRequest, instance: str) -> bool:
 
 def is_check_capacity(request: ProvisioningRequest, instance: str) -> bool:
     """Is it ours, and one that asks only whether there is room?"""
-    wanted = request.parameters.get(INSTANCE_PARAMETER, "")
-    if wanted or not instance:
-        return wanted == instance and request.class_name == CHECK_CAPACITY_CLASS
+    desired = request.parameters.get(INSTANCE_PARAMETER, "")
+    if desired or not instance:
+        return desired == instance and request.class_name == CHECK_CAPACITY_CLASS
     return request.class_name == instance + CHECK_CAPACITY_CLASS
 
 
@@ -248,13 +248,13 @@ class RequestQueue:
 
     def __init__(
         self,
-        found: Iterable[ProvisioningRequest],
+        provisioning_requests: Iterable[ProvisioningRequest],
         known: provisioning.ProvisioningMemory,
         settings: Settings,
         now_s: float,
     ) -> None:
         provisioning_request_settings = settings.provisioning_requests
-        enabled = found if provisioning_request_settings.enable_provisioning_requests else ()
+        enabled = provisioning_requests if provisioning_request_settings.enable_provisioning_requests else ()
         self._before = {
             request.key: request
             for request in sorted(
@@ -460,8 +460,8 @@ def book_capacity(
         elif request.fault:
             queue.set_condition(request, failed_to_book_capacity(request.fault))
         else:
-            left = request.pod_count - there if settings.deviations.book_only_what_is_left else None
-            rows_of[request.key] = inject_request_pods(snapshot, request, left)
+            remaining = request.pod_count - there if settings.deviations.book_only_what_is_left else None
+            rows_of[request.key] = inject_request_pods(snapshot, request, remaining)
     _find_places(snapshot, rows_of, search, settings)
     placed = {key: int((snapshot.pods.node_rows[rows] != arrays.ABSENT).sum()) for key, rows in rows_of.items()}
     return {key: count for key, count in placed.items() if count}
@@ -490,21 +490,21 @@ def count_consumers(snapshot: Snapshot) -> Counter[str]:
         return Counter()
     bound = table.template_ids[table.node_rows != arrays.ABSENT]
     counts = np.bincount(bound, minlength=len(table.template_keys))
-    found: Counter[str] = Counter()
+    consumers: Counter[str] = Counter()
     for kind, key in consuming.items():
-        found[key] += int(counts[kind])
-    return found
+        consumers[key] += int(counts[kind])
+    return consumers
 
 
 def _find_consumers(snapshot: Snapshot) -> dict[int, str]:
     """The request's key by kind of pod, of those that use one's capacity."""
-    found: dict[int, str] = {}
+    consumers: dict[int, str] = {}
     for number, kind in enumerate(snapshot.pods.template_keys):
         if kind.annotations:
             name = consumed_request(dict(kind.annotations))
             if name is not None and not _is_request_pod(kind.owner.kind if kind.owner else ""):
-                found[number] = f"{kind.namespace}/{name}"
-    return found
+                consumers[number] = f"{kind.namespace}/{name}"
+    return consumers
 
 
 def _is_request_pod(owner_kind: str) -> bool:

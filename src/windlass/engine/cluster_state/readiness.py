@@ -158,15 +158,15 @@ def classify_nodes(
     groups: Collection[node_groups.NodeGroup],
     group_of: Mapping[str, node_groups.NodeGroup],
     unregistered_since: Mapping[str, float],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     now_s: float,
 ) -> ReadinessSurvey:
     """Sort nodes and unregistered instances by state. `group_of` is by node name; other nodes are in the total only."""
     instances = {instance.provider_id: instance.state for group in groups for instance in group.instances}
-    are_gone = chosen.deviations.count_leaving_nodes_as_gone
-    limits = {group.id: settings.for_group(chosen, group.options) for group in groups}
+    are_gone = active_settings.deviations.count_leaving_nodes_as_gone
+    limits = {group.id: settings.for_group(active_settings, group.options) for group in groups}
     ungrouped, by_group = (
-        _ReadinessBuilder(chosen.groups),
+        _ReadinessBuilder(active_settings.groups),
         {group_id: _ReadinessBuilder(group_defaults) for group_id, group_defaults in limits.items()},
     )
     for node in nodes:
@@ -296,9 +296,9 @@ def _find_without_drivers(
     if not any(expected.values()):
         return
     for name, group in group_of.items():
-        if wanted := expected[group.id]:
+        if desired := expected[group.id]:
             csi_node = csi_nodes.get(name)
-            if csi_node is None or not wanted <= {driver for driver, _ in csi_node.drivers}:
+            if csi_node is None or not desired <= {driver for driver, _ in csi_node.drivers}:
                 yield name
 
 

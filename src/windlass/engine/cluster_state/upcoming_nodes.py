@@ -41,12 +41,12 @@ def find_group_templates(
     nodes: Sequence[facts.Node],
     group_of: Mapping[str, node_groups.NodeGroup],
     remembered: Mapping[str, scale_up_status.GroupTemplate],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     passing: taints.TransientTaints,
     now_s: float,
 ) -> tuple[GroupTemplates, GroupTemplates]:
     """(template by group, what to remember). `group_of` goes by node name."""
-    snapshot, with_csi = observation.snapshot, chosen.deviations.enable_csi_node_aware_scheduling
+    snapshot, with_csi = observation.snapshot, active_settings.deviations.enable_csi_node_aware_scheduling
     made, learned = node_templates.make_templates(
         observation.groups,
         nodes,
@@ -55,7 +55,7 @@ def find_group_templates(
         observation.daemon_sets,
         remembered,
         lambda node: _add_devices_and_drivers(taints.sanitize(node, passing), snapshot, with_csi),
-        chosen.templates.force_ds,
+        active_settings.templates.force_ds,
         now_s,
     )
     for template in made.values():
@@ -79,11 +79,11 @@ def list_effective_nodes(
     observation: Observation,
     group_of: Mapping[str, node_groups.NodeGroup],
     remembered: Mapping[str, scale_up_status.GroupTemplate],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     passing: taints.TransientTaints,
 ) -> list[facts.Node]:
     """The nodes as the loop uses them: unready where a resource is missing or a startup taint is present."""
-    with_csi = chosen.deviations.enable_csi_node_aware_scheduling
+    with_csi = active_settings.deviations.enable_csi_node_aware_scheduling
     nodes = readiness.mark_nodes_without_resources(
         observation.nodes, group_of, observation.snapshot, remembered, with_csi
     )
@@ -96,10 +96,10 @@ def find_upcoming_and_unready(
     made: GroupTemplates,
     nodes: Sequence[facts.Node],
     observation: Observation,
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
 ) -> UpcomingByGroup:
     """The upcoming nodes, without those that have registered and are not matched to an instance yet."""
-    if not upcoming or not chosen.deviations.recognise_newcomers:
+    if not upcoming or not active_settings.deviations.recognise_newcomers:
         return upcoming
     scale_ups, inventory = found.memory.requests.scale_ups, observation.snapshot.devices.inventory
     return match_unready_nodes(upcoming, scale_ups, made, nodes, observation.group_of_nodes(), inventory)
@@ -178,12 +178,12 @@ def find_unsafe(
     groups: Iterable[node_groups.NodeGroup],
     found: cluster_health.ClusterHealth,
     verdicts: Mapping[str, cluster_health.HealthVerdict],
-    chosen: deviations.Deviations,
+    active_deviations: deviations.Deviations,
 ) -> dict[str, scale_up_status.SkipReason]:
     """Groups that must not grow now, and the skip reasons."""
     unsafe: dict[str, scale_up_status.SkipReason] = {}
     for group in groups:
-        if remediation.is_owned_elsewhere(group, chosen):
+        if remediation.is_owned_elsewhere(group, active_deviations):
             is_topology = group.replicas_owner is not None and group.replicas_owner.is_topology
             reasons = scale_up_status.SkipReason
             unsafe[group.id] = reasons.REPLICAS_OWNED if is_topology else reasons.REPLICAS_MANAGED
@@ -216,18 +216,20 @@ def match_unready_nodes(
     if not any(places > 0 for places in open_places.values()):
         return matched
     began_s = min(scale_ups[group].began_s for group in open_places)
-    left = [node for node in nodes if node.name not in group_of and _was_created_since(node, began_s)]
+    remaining = [node for node in nodes if node.name not in group_of and _was_created_since(node, began_s)]
     for group, places in open_places.items():
         template, since_s = made[group].node, scale_ups[group].began_s
         own = [
-            node for node in left if _was_created_since(node, since_s) and _matches_template(node, template, inventory)
+            node
+            for node in remaining
+            if _was_created_since(node, since_s) and _matches_template(node, template, inventory)
         ][: max(places, 0)]
         if own:
             matched[group] = replace(
                 matched[group],
                 not_started=(*matched[group].not_started, *(node.name for node in own)),
             )
-            left = [node for node in left if node not in own]
+            remaining = [node for node in remaining if node not in own]
     return matched
 
 

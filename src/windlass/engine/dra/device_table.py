@@ -393,11 +393,11 @@ class DeviceTable:
     def deallocate(self, state: ClaimState) -> None:
         """The devices of a claim are free again."""
         if state.local and state.row != NO_NODE:
-            left = self._in_uses[int(self._used[state.row])].release(state.local)
-            self.set_used(state.row, self._in_uses.intern(left))
+            remaining = self._in_uses[int(self._used[state.row])].release(state.local)
+            self.set_used(state.row, self._in_uses.intern(remaining))
         if state.shared:
-            left = self._in_uses[self._shared_used].release(state.shared)
-            self.set_shared_used(self._in_uses.intern(left))
+            remaining = self._in_uses[self._shared_used].release(state.shared)
+            self.set_shared_used(self._in_uses.intern(remaining))
 
     def is_own(self, row: int, result: DeviceAllocation) -> bool:
         """Is the device one of the node's own?"""

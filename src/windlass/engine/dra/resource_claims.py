@@ -162,11 +162,11 @@ def _check_classes(inventory: DeviceInventory, spec: ClaimSpec) -> ClaimRejectio
     for request in spec.requests:
         if request.exactly is None and not request.first_available:
             return ClaimRejection(f"request {request.name}: unsupported request type", is_error=True)
-        for name, wanted in _named(request):
-            if not wanted.device_class:
+        for name, desired in _named(request):
+            if not desired.device_class:
                 return ClaimRejection(f"request {name}: unsupported request type", is_error=True)
-            if wanted.device_class not in inventory.classes:
-                return ClaimRejection(f"request {name}: device class {wanted.device_class} does not exist")
+            if desired.device_class not in inventory.classes:
+                return ClaimRejection(f"request {name}: device class {desired.device_class} does not exist")
     return None
 
 
@@ -369,12 +369,12 @@ def release_claims(table: "DeviceTable", uid: str, namespace: str, spec: facts.P
         if not pod_claim.claim or claim is None:
             continue
         state = table.state(key)
-        left = state.reserved - {uid}
-        if state.is_allocated and (not left or (claim.owner_uid and claim.owner_uid == uid)):
+        remaining = state.reserved - {uid}
+        if state.is_allocated and (not remaining or (claim.owner_uid and claim.owner_uid == uid)):
             table.deallocate(state)
-            table.set_state(key, ClaimState(reserved=left))
-        elif left != state.reserved:
-            table.set_state(key, _with_reserved(state, left))
+            table.set_state(key, ClaimState(reserved=remaining))
+        elif remaining != state.reserved:
+            table.set_state(key, _with_reserved(state, remaining))
 
 
 def _with_reserved(state: ClaimState, reserved: frozenset[str]) -> ClaimState:

@@ -240,7 +240,7 @@ def _apply_hints(
     snapshot = placer.snapshot
     uids, node_rows = snapshot.pods.uids, snapshot.nodes.rows
     old = search.hints.old
-    left: list[ShapeRows] = []
+    remaining: list[ShapeRows] = []
     for shape, rows in groups:
         without: list[int] = []
         hinted: dict[int, list[int]] = {}
@@ -258,5 +258,5 @@ def _apply_hints(
                 found.extend(alike_rows[:total])
             without += alike_rows[total:]
         if without:
-            left.append((shape, without))
-    return left
+            remaining.append((shape, without))
+    return remaining

@@ -46,19 +46,19 @@ def check_eligibility(
     """Check these candidates, each independently of the others."""
     reasons = _check_nodes(snapshot, names, group_of, rechecks, now_s)
     found, limits, changes_at_s = _find_times(snapshot, names, reasons, rechecks, now_s)
-    left = [i for i, reason in enumerate(reasons) if reason is None]
-    rows = np.array([snapshot.nodes.rows[names[i]] for i in left], np.intp)
-    policies = _GroupPolicies([group_of[names[i]] for i in left], settings)
+    remaining = [i for i, reason in enumerate(reasons) if reason is None]
+    rows = np.array([snapshot.nodes.rows[names[i]] for i in remaining], np.intp)
+    policies = _GroupPolicies([group_of[names[i]] for i in remaining], settings)
     ignore_mirrors = settings.scale_down.ignore_mirror_pods_utilization
     used = utilization.measure_utilization(snapshot, rows, policies.ignore_daemonsets, ignore_mirrors, gpu_label, now_s)
     thresholds = np.where(used.gpu == utilization.NO_GPU, policies.thresholds, policies.gpu_thresholds)
-    found[left], limits[left] = used.utilizations.utilization, thresholds
+    found[remaining], limits[remaining] = used.utilizations.utilization, thresholds
     for place in np.flatnonzero(used.utilizations.utilization > thresholds).tolist():
-        reasons[left[place]] = UnremovableReason.NOT_UNDERUTILIZED
-    utilization_positions = {names[i]: place for place, i in enumerate(left)}
+        reasons[remaining[place]] = UnremovableReason.NOT_UNDERUTILIZED
+    utilization_positions = {names[i]: place for place, i in enumerate(remaining)}
     for place, reason in _find_unmeasured(snapshot, rows, used, settings):
-        reasons[left[place]] = reason
-        del utilization_positions[names[left[place]]]
+        reasons[remaining[place]] = reason
+        del utilization_positions[names[remaining[place]]]
     return scale_down_state.EligibilityResult(
         names, reasons, found, limits, utilization_positions, used, min(changes_at_s, used.changes_at_s)
     )

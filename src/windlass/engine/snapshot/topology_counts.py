@@ -111,9 +111,9 @@ def carried_term_matches(term: facts.PodAffinityTerm, profile: facts.PodProfile,
 def find_carried(shape: facts.PodShape) -> list[Carried]:
     """The counters that a pod of this shape adds to by its own spec; one it names twice is listed twice."""
     spec = shape.spec
-    found: list[Carried] = [PodsCarryingTerm(term) for term in spec.anti_affinity]
-    found += [PodsHoldingPort(port) for port in spec.host_ports]
-    return found
+    carried: list[Carried] = [PodsCarryingTerm(term) for term in spec.anti_affinity]
+    carried += [PodsHoldingPort(port) for port in spec.host_ports]
+    return carried
 
 
 def make_spread_count(namespace: str, selector: LabelSelector | None) -> SelectedPods | None:

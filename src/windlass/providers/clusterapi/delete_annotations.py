@@ -110,9 +110,9 @@ class DeleteAnnotations:
         A failed write may have succeeded on the server, and a lower size would then delete that Machine: the annotation
         is removed again. If that fails as well, all annotations are removed and the call raises.
         """
-        chosen = list(machines)
-        done = await self._each(chosen, self._annotate_one)
-        outcomes = list(zip(chosen, done, strict=True))
+        selected = list(machines)
+        done = await self._each(selected, self._annotate_one)
+        outcomes = list(zip(selected, done, strict=True))
         marked = [machine for machine, outcome in outcomes if outcome is True]
         failed = [(machine, outcome) for machine, outcome in outcomes if isinstance(outcome, errors.KubeError)]
         if await self.remove(machine for machine, _ in failed):
@@ -148,10 +148,10 @@ class DeleteAnnotations:
 
     async def remove(self, machines: Iterable[Machine]) -> list[errors.KubeError]:
         """Remove annotations. Failures are logged and retried with the next change."""
-        chosen = list(machines)
-        done = await self._each(chosen, self._remove_one)
+        selected = list(machines)
+        done = await self._each(selected, self._remove_one)
         failures = []
-        for machine, outcome in zip(chosen, done, strict=True):
+        for machine, outcome in zip(selected, done, strict=True):
             if isinstance(outcome, errors.KubeError):
                 _log.warning("failed to remove delete annotation: machine=%s error=%s", machine.key, outcome)
                 failures.append(outcome)
@@ -179,7 +179,7 @@ class DeleteAnnotations:
     async def _change(self, machine: Machine, value: str | None) -> bool:
         """Read and update the whole object, as the RBAC rules allow. False if the Machine is gone or being deleted."""
         name, namespace = machine.name, machine.namespace
-        for left in reversed(range(_TRIES)):
+        for remaining in reversed(range(_TRIES)):
             try:
                 found = await self._api.get(self._machines, name, namespace)
             except errors.NotFound:
@@ -200,6 +200,6 @@ class DeleteAnnotations:
             except errors.NotFound:
                 return False
             except errors.Conflict:
-                if not left:
+                if not remaining:
                     raise
         return False

@@ -76,10 +76,12 @@ class Anonymizer:
 
     def _hide_references(self, part: Plain) -> Plain:
         hidden = {"workload": "workload", "group": "group"}
-        found = {field: self._hash(hidden[field], value) if field in hidden else value for field, value in part.items()}
+        references = {
+            field: self._hash(hidden[field], value) if field in hidden else value for field, value in part.items()
+        }
         if "zone" in part:
-            found["zone"] = self._hide_zone(part["zone"])
-        return found
+            references["zone"] = self._hide_zone(part["zone"])
+        return references
 
     def _hide_zone(self, zone: str) -> str:
         return self._hash("zone", zone)
@@ -119,4 +121,7 @@ class Anonymizer:
 
 def _is_well_known(key: str) -> bool:
     domain, slash, _ = key.partition("/")
-    return bool(slash) and any(domain == known or domain.endswith(f".{known}") for known in _WELL_KNOWN_DOMAINS)
+    return bool(slash) and any(
+        domain == well_known_domain or domain.endswith(f".{well_known_domain}")
+        for well_known_domain in _WELL_KNOWN_DOMAINS
+    )

@@ -175,17 +175,17 @@ class HistoryBuilder:
     # ── Machines ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _observe_group(self, group: node_groups.NodeGroup, now_s: float) -> None:
-        found = self.history.groups.get(group.id)
-        if found is None:
-            found = self.history.groups[group.id] = GroupHistory(group, group)
-        elif found.last is group:
+        group_history = self.history.groups.get(group.id)
+        if group_history is None:
+            group_history = self.history.groups[group.id] = GroupHistory(group, group)
+        elif group_history.last is group:
             return
-        found.last = group
+        group_history.last = group
         before, now = self._ids.get(group.id, set()), {instance.provider_id for instance in group.instances}
         lost = [id_ for id_ in before if id_ not in now]
         for instance in group.instances:
             if instance.provider_id not in before:
-                self._add_instance(found, instance, lost, now_s)
+                self._add_instance(group_history, instance, lost, now_s)
             if instance.state == "Deleting" and (machine := self._machines[instance.provider_id]).stopping_s is None:
                 machine.stopping_s = self._moment(now_s)
         for id_ in lost:
@@ -201,7 +201,7 @@ class HistoryBuilder:
         is_synthetic = id_.startswith((PENDING_PREFIX, FAILED_PREFIX))
         name = id_.rpartition("/")[2] if not is_synthetic else id_.partition("-machine-")[2]
         candidates = [one for one in lost if one.startswith(PENDING_PREFIX)]
-        was = next((one for one in candidates if one.endswith(name)), None)
+        was = next((candidate for candidate in candidates if candidate.endswith(name)), None)
         if was is None and not is_synthetic and candidates:
             was = candidates[0]
         if was is None:
@@ -234,7 +234,7 @@ class HistoryBuilder:
         self._by_node[node.name] = machine
         if machine.registered_s is None:
             machine.registered_s = now_s if machine.is_initial else self._refine(node.created_s, now_s)
-        ready = next((one for one in node.conditions if one.type == "Ready"), None)
+        ready = next((condition for condition in node.conditions if condition.type == "Ready"), None)
         is_ready = ready is not None and ready.status == "True"
         if is_ready and machine.ready_s is None:
             assert ready is not None
@@ -288,7 +288,11 @@ class HistoryBuilder:
         controllers = observation.controllers or {}
         if controllers is not self._controllers:
             self._controllers = controllers
-            sizes = {key: one.replicas for key, one in controllers.items() if one.kind not in ("Job", "DaemonSet")}
+            sizes = {
+                key: controller.replicas
+                for key, controller in controllers.items()
+                if controller.kind not in ("Job", "DaemonSet")
+            }
             for key, replicas in sizes.items():
                 if self._last_sizes.get(key) != replicas:
                     history.sizes.setdefault(key, []).append(SizeChange(replicas, now_s, self._before_s))

@@ -143,9 +143,9 @@ class _ScenarioWriter:
             if path[0] == "workloads" and path[2] == "requests":
                 plain["workloads"][path[1]]["may_wait"] = True
 
-    def _name(self, wanted: str, namespace: str = "") -> str:
+    def _name(self, desired: str, namespace: str = "") -> str:
         """A name that is not taken yet."""
-        candidates = [wanted, *([f"{namespace}-{wanted}"] if namespace else [])]
+        candidates = [desired, *([f"{namespace}-{desired}"] if namespace else [])]
         candidates += [f"{candidates[-1]}-{number}" for number in range(2, len(self._names) + 3)]
         name = next(candidate for candidate in candidates if candidate not in self._names)
         self._names.add(name)
@@ -360,11 +360,11 @@ class _ScenarioWriter:
         term = affinity.terms[0] if len(affinity.terms) == 1 else None
         is_simple = term is not None and not term.fields and not term.is_invalid
         if term is None or not is_simple or any(
-            one.operator is not Operator.IN or len(one.values) != 1 for one in term.expressions
+            expression.operator is not Operator.IN or len(expression.values) != 1 for expression in term.expressions
         ):  # fmt: skip
             self._left_out.add("node affinity that is no list of labels")
             return {}
-        return {one.key: one.values[0] for one in term.expressions}
+        return {expression.key: expression.values[0] for expression in term.expressions}
 
     def _write_budget(self, workload: ReplicatedWorkload) -> Plain:
         labels = workload.example.labels

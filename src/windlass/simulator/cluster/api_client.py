@@ -88,8 +88,8 @@ def condition_of(obj: Json, type_: str) -> Json | None:
 
 def is_ready(obj: Json) -> bool:
     """Does the Ready condition of a pod or node hold?"""
-    found = condition_of(obj, "Ready")
-    return found is not None and found["status"] == "True"
+    condition = condition_of(obj, "Ready")
+    return condition is not None and condition["status"] == "True"
 
 
 def with_conditions(obj: Json, conditions: Iterable[Json], now: str) -> list[Json]:

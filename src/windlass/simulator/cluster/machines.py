@@ -168,16 +168,16 @@ class MachineController:
         name = node["metadata"]["name"]
         if not node["spec"].get("unschedulable"):
             self._api.update(api_client.NODES, api_client.with_part(node, "spec", unschedulable=True))
-        left = [pod for pod in self._pods_on(name) if _needs_drain(pod)]
+        remaining = [pod for pod in self._pods_on(name) if _needs_drain(pod)]
         if not api_client.is_ready(node):
             # An unreachable kubelet ends no pods, so deletion does not wait for it.
-            left = [pod for pod in left if not api_client.is_deleting(pod)]
+            remaining = [pod for pod in remaining if not api_client.is_deleting(pod)]
         is_new = name not in self._draining
         self._draining[name] = key
-        for pod in left:
+        for pod in remaining:
             if not api_client.is_deleting(pod):
                 self._evict(pod, name, is_new)
-        return bool(left)
+        return bool(remaining)
 
     def _pods_on(self, node: str) -> list[Json]:
         return [pod for key in self._pods.pods_on(node) if (pod := self._api.find(api_client.PODS, key)) is not None]
@@ -231,34 +231,34 @@ class MachineSetController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            found = self._api.find(api_client.MACHINE_SETS, key)
-            if found is not None and not api_client.is_deleting(found):
-                self._reconcile(found)
+            machine_set = self._api.find(api_client.MACHINE_SETS, key)
+            if machine_set is not None and not api_client.is_deleting(machine_set):
+                self._reconcile(machine_set)
         return bool(due)
 
-    def _reconcile(self, found: Json) -> None:
-        machines = [item for item in self._machines.of(found) if not api_client.is_deleting(item)]
-        surplus = len(machines) - found["spec"]["replicas"]
+    def _reconcile(self, machine_set: Json) -> None:
+        machines = [item for item in self._machines.of(machine_set) if not api_client.is_deleting(item)]
+        surplus = len(machines) - machine_set["spec"]["replicas"]
         for _ in range(-surplus):
-            self._api.create(api_client.MACHINES, _make_machine(found))
+            self._api.create(api_client.MACHINES, _make_machine(machine_set))
         for machine in sorted(machines, key=_deletion_priority)[: max(surplus, 0)]:
             now = self._api.now()
             self._api.update(api_client.MACHINES, api_client.with_part(machine, "metadata", deletionTimestamp=now))
-        self._count(found)
+        self._count(machine_set)
 
-    def _count(self, found: Json) -> None:
-        machines = [item for item in self._machines.of(found) if not api_client.is_deleting(item)]
+    def _count(self, machine_set: Json) -> None:
+        machines = [item for item in self._machines.of(machine_set) if not api_client.is_deleting(item)]
         ready = sum(map(is_running, machines))
         status = {
             "replicas": len(machines),
             "readyReplicas": ready,
             "availableReplicas": ready,
             "upToDateReplicas": len(machines),
-            "observedGeneration": found["metadata"].get("generation", 0),
-            "selector": f"{node_groups.SET_NAME_LABEL}={found['metadata']['name']}",
+            "observedGeneration": machine_set["metadata"].get("generation", 0),
+            "selector": f"{node_groups.SET_NAME_LABEL}={machine_set['metadata']['name']}",
         }
-        if found.get("status") != status:
-            self._api.update(api_client.MACHINE_SETS, {**found, "status": status})
+        if machine_set.get("status") != status:
+            self._api.update(api_client.MACHINE_SETS, {**machine_set, "status": status})
 
 
 def is_running(machine: Json) -> bool:
@@ -316,29 +316,31 @@ class MachineDeploymentController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            found = self._api.find(api_client.MACHINE_DEPLOYMENTS, key)
-            if found is not None and not api_client.is_deleting(found):
-                self._reconcile(found)
+            machine_deployment = self._api.find(api_client.MACHINE_DEPLOYMENTS, key)
+            if machine_deployment is not None and not api_client.is_deleting(machine_deployment):
+                self._reconcile(machine_deployment)
         return bool(due)
 
-    def _reconcile(self, found: Json) -> None:
-        sets = self._sets.of(found)
-        hash_ = hash_template(found["spec"]["template"])
+    def _reconcile(self, machine_deployment: Json) -> None:
+        sets = self._sets.of(machine_deployment)
+        hash_ = hash_template(machine_deployment["spec"]["template"])
         new = next((item for item in sets if item["metadata"]["labels"].get(MACHINE_TEMPLATE_HASH) == hash_), None)
         old = [
             entry
             for entry in sets
             if entry is not new and (_desired_replicas(entry) or _status_count(entry, "replicas"))
         ]
-        replicas = found["spec"].get("replicas", 1)
+        replicas = machine_deployment["spec"].get("replicas", 1)
         if new is None:
             first = replicas if not old else 0
-            self._api.create(api_client.MACHINE_SETS, _make_machine_set(found, hash_, first, len(sets) + 1))
+            self._api.create(
+                api_client.MACHINE_SETS, _make_machine_set(machine_deployment, hash_, first, len(sets) + 1)
+            )
         elif not old:
             self._scale(new, replicas)
         else:
             self._roll(replicas, new, old)
-        self._report(found, sets, new)
+        self._report(machine_deployment, sets, new)
 
     def _roll(self, replicas: int, new: Json, old: list[Json]) -> None:
         """One step: one more new Machine, then one less of the old as soon as the new one runs."""
@@ -354,21 +356,21 @@ class MachineDeploymentController:
         if _desired_replicas(one) != replicas:
             self._api.update_spec(api_client.MACHINE_SETS, one, replicas=replicas)
 
-    def _report(self, found: Json, sets: list[Json], new: Json | None) -> None:
+    def _report(self, machine_deployment: Json, sets: list[Json], new: Json | None) -> None:
         replicas, ready = (sum(_status_count(item, name) for item in sets) for name in ("replicas", "readyReplicas"))
-        wanted = found["spec"].get("replicas", 1)
-        phase = "Running" if replicas == wanted == ready else ("ScalingUp" if replicas <= wanted else "ScalingDown")
+        desired = machine_deployment["spec"].get("replicas", 1)
+        phase = "Running" if replicas == desired == ready else ("ScalingUp" if replicas <= desired else "ScalingDown")
         status = {
             "replicas": replicas,
             "readyReplicas": ready,
             "availableReplicas": ready,
             "upToDateReplicas": _status_count(new, "replicas") if new is not None else 0,
-            "observedGeneration": found["metadata"].get("generation", 0),
-            "selector": f"{node_groups.DEPLOYMENT_NAME_LABEL}={found['metadata']['name']}",
+            "observedGeneration": machine_deployment["metadata"].get("generation", 0),
+            "selector": f"{node_groups.DEPLOYMENT_NAME_LABEL}={machine_deployment['metadata']['name']}",
             "phase": phase,
         }
-        if found.get("status") != status:
-            self._api.update(api_client.MACHINE_DEPLOYMENTS, {**found, "status": status})
+        if machine_deployment.get("status") != status:
+            self._api.update(api_client.MACHINE_DEPLOYMENTS, {**machine_deployment, "status": status})
 
 
 def _desired_replicas(one: Json) -> int:

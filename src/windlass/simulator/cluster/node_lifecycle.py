@@ -229,8 +229,8 @@ def _node_conditions(is_ready: bool, now: str) -> list[Json]:
 
 
 def _pod_conditions(pod: Json, now: str, *, is_ready: bool) -> list[Json]:
-    said = "True" if is_ready else "False"
-    conditions: list[Json] = [{"type": "Ready", "status": said}, {"type": "ContainersReady", "status": said}]
+    message = "True" if is_ready else "False"
+    conditions: list[Json] = [{"type": "Ready", "status": message}, {"type": "ContainersReady", "status": message}]
     return api_client.with_conditions(pod, [{**item, "lastProbeTime": None} for item in conditions], now)
 
 
@@ -310,12 +310,12 @@ class NodeLifecycleController:
         status = ready["status"] if ready else "Unknown"
         key = {"True": "", "False": NOT_READY}.get(status, UNREACHABLE)
         before = node["spec"].get("taints") or []
-        wanted = [{"key": key, "effect": effect} for effect in _EFFECTS] if key else []
+        desired = [{"key": key, "effect": effect} for effect in _EFFECTS] if key else []
         ours = [taint for taint in before if taint["key"] in (NOT_READY, UNREACHABLE)]
-        if ours == wanted:
+        if ours == desired:
             return
         others = [taint for taint in before if taint not in ours]
-        self._api.update(api_client.NODES, api_client.with_part(node, "spec", taints=[*others, *wanted]))
+        self._api.update(api_client.NODES, api_client.with_part(node, "spec", taints=[*others, *desired]))
         if key:
             self._evict_intolerant(node["metadata"]["name"], {"key": key, "effect": "NoExecute"})
 

@@ -81,11 +81,11 @@ class DaemonSetController:
                 self._reconcile(found, node)
         return bool(due)
 
-    def _reconcile(self, found: Json, node: Json) -> None:
-        seat = (found["metadata"]["uid"], node["metadata"]["name"])
-        if seat in self._pod_keys or not should_run_on(found, node):
+    def _reconcile(self, daemon_set: Json, node: Json) -> None:
+        seat = (daemon_set["metadata"]["uid"], node["metadata"]["name"])
+        if seat in self._pod_keys or not should_run_on(daemon_set, node):
             return
-        pod = self._pod_factory.make_pod(found)
+        pod = self._pod_factory.make_pod(daemon_set)
         spec = {
             **pod["spec"],
             "affinity": node_name_affinity(seat[1]),
@@ -146,29 +146,29 @@ class DeploymentController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            found = self._api.find(api_client.DEPLOYMENTS, key)
-            if found is not None and not api_client.is_deleting(found):
-                self._reconcile(found)
+            deployment = self._api.find(api_client.DEPLOYMENTS, key)
+            if deployment is not None and not api_client.is_deleting(deployment):
+                self._reconcile(deployment)
         return bool(due)
 
-    def _reconcile(self, found: Json) -> None:
-        sets = [item for item in self._sets.of(found) if not api_client.is_deleting(item)]
-        hash_ = hash_template(found["spec"]["template"])
+    def _reconcile(self, deployment: Json) -> None:
+        sets = [item for item in self._sets.of(deployment) if not api_client.is_deleting(item)]
+        hash_ = hash_template(deployment["spec"]["template"])
         new = next((entry for entry in sets if entry["metadata"]["labels"].get(POD_TEMPLATE_HASH) == hash_), None)
         old = [one for one in sets if one is not new and _desired_replicas(one)]
         if new is None:
-            first = 0 if old else found["spec"]["replicas"]
-            self._api.post(api_client.REPLICA_SETS, make_replica_set(found, hash_, first))
+            first = 0 if old else deployment["spec"]["replicas"]
+            self._api.post(api_client.REPLICA_SETS, make_replica_set(deployment, hash_, first))
         elif not old:
-            self._scale(new, found["spec"]["replicas"])
+            self._scale(new, deployment["spec"]["replicas"])
         else:
-            self._roll(found, new, old)
-        self._count(found, sets)
+            self._roll(deployment, new, old)
+        self._count(deployment, sets)
 
-    def _roll(self, found: Json, new: Json, old: list[Json]) -> None:
+    def _roll(self, deployment: Json, new: Json, old: list[Json]) -> None:
         """One step: scale the new set up within maxSurge, and the old ones down within maxUnavailable."""
-        replicas = found["spec"]["replicas"]
-        limits = found["spec"]["strategy"].get("rollingUpdate") or {}
+        replicas = deployment["spec"]["replicas"]
+        limits = deployment["spec"]["strategy"].get("rollingUpdate") or {}
         surge = _scale_limit(limits.get("maxSurge", "25%"), replicas, is_rounded_up=True)
         missing = _scale_limit(limits.get("maxUnavailable", "25%"), replicas, is_rounded_up=False)
         if not surge and not missing:
@@ -187,18 +187,18 @@ class DeploymentController:
         if _desired_replicas(one) != replicas:
             self._api.update_spec(api_client.REPLICA_SETS, one, replicas=replicas)
 
-    def _count(self, found: Json, sets: list[Json]) -> None:
+    def _count(self, deployment: Json, sets: list[Json]) -> None:
         total = sum((item.get("status") or {}).get("replicas", 0) for item in sets)
         ready = sum(map(_available_replicas, sets))
         status = {
             "replicas": total,
             "readyReplicas": ready,
             "availableReplicas": ready,
-            "unavailableReplicas": max(found["spec"]["replicas"] - ready, 0),
-            "observedGeneration": found["metadata"].get("generation", 0),
+            "unavailableReplicas": max(deployment["spec"]["replicas"] - ready, 0),
+            "observedGeneration": deployment["metadata"].get("generation", 0),
         }
-        if found.get("status") != status:
-            self._api.update(api_client.DEPLOYMENTS, {**found, "status": status})
+        if deployment.get("status") != status:
+            self._api.update(api_client.DEPLOYMENTS, {**deployment, "status": status})
 
 
 def hash_template(template: Json) -> str:
@@ -258,12 +258,12 @@ class ReplicaSetController(PodController):
         super().__init__(event_loop, api_client.REPLICA_SETS, self._pods)
         self._counting: set[str] = set()
 
-    def reconcile(self, key: str, found: Json) -> None:
-        active = self._pods.active(found)
-        surplus = len(active) - found["spec"]["replicas"]
+    def reconcile(self, key: str, replica_set: Json) -> None:
+        active = self._pods.active(replica_set)
+        surplus = len(active) - replica_set["spec"]["replicas"]
         if surplus < 0:
             for _ in range(-surplus):
-                self._api.create(api_client.PODS, self._pod_factory.make_pod(found))
+                self._api.create(api_client.PODS, self._pod_factory.make_pod(replica_set))
         elif surplus > 0:
             for pod in deletion_order(list(active.values()))[:surplus]:
                 self._api.delete_pod(pod)
@@ -273,19 +273,19 @@ class ReplicaSetController(PodController):
 
     def _count(self, key: str) -> None:
         self._counting.discard(key)
-        found = self._api.find(api_client.REPLICA_SETS, key)
-        if found is None:
+        replica_set = self._api.find(api_client.REPLICA_SETS, key)
+        if replica_set is None:
             return
-        active, ready = len(self._pods.active(found)), self._pods.ready_count(found)
+        active, ready = len(self._pods.active(replica_set)), self._pods.ready_count(replica_set)
         status = {
             "replicas": active,
             "fullyLabeledReplicas": active,
             "readyReplicas": ready,
             "availableReplicas": ready,
-            "observedGeneration": found["metadata"].get("generation", 0),
+            "observedGeneration": replica_set["metadata"].get("generation", 0),
         }
-        if found.get("status") != status:
-            self._api.update(api_client.REPLICA_SETS, {**found, "status": status})
+        if replica_set.get("status") != status:
+            self._api.update(api_client.REPLICA_SETS, {**replica_set, "status": status})
 
 
 def deletion_order(pods: list[Json]) -> list[Json]:
@@ -308,20 +308,20 @@ class StatefulSetController(PodController):
         self._pods = OwnedObjects("StatefulSet", api_client.PODS)
         super().__init__(event_loop, api_client.STATEFUL_SETS, self._pods)
 
-    def reconcile(self, key: str, found: Json) -> None:
-        pods = {pod["metadata"]["name"]: pod for pod in self._pods.of(found)}
-        is_ordered = found["spec"].get("podManagementPolicy") != "Parallel"
-        names = [f"{found['metadata']['name']}-{i}" for i in range(found["spec"]["replicas"])]
+    def reconcile(self, key: str, stateful_set: Json) -> None:
+        pods = {pod["metadata"]["name"]: pod for pod in self._pods.of(stateful_set)}
+        is_ordered = stateful_set["spec"].get("podManagementPolicy") != "Parallel"
+        names = [f"{stateful_set['metadata']['name']}-{i}" for i in range(stateful_set["spec"]["replicas"])]
         for name in names:
             pod = pods.pop(name, None)
             if pod is None:
                 index = {"statefulset.kubernetes.io/pod-name": name}
-                self._api.create(api_client.PODS, self._pod_factory.make_pod(found, name, index))
+                self._api.create(api_client.PODS, self._pod_factory.make_pod(stateful_set, name, index))
             # The next pod waits until this one is ready; a terminating pod keeps its name until it is deleted.
             if is_ordered and (pod is None or not api_client.is_ready(pod) or api_client.is_deleting(pod)):
                 break
         self._shrink([pod for name, pod in pods.items() if name not in names], is_ordered)
-        self._count(found)
+        self._count(stateful_set)
 
     def _shrink(self, surplus: list[Json], is_ordered: bool) -> None:
         last_first = sorted(surplus, key=lambda pod: -int(pod["metadata"]["name"].rpartition("-")[2]))
@@ -330,17 +330,17 @@ class StatefulSetController(PodController):
         for pod in last_first[:1] if is_ordered else last_first:
             self._api.delete_pod(pod)
 
-    def _count(self, found: Json) -> None:
-        pods = [pod for pod in self._pods.of(found) if api_client.is_active(pod)]
+    def _count(self, stateful_set: Json) -> None:
+        pods = [pod for pod in self._pods.of(stateful_set) if api_client.is_active(pod)]
         ready = sum(map(api_client.is_ready, pods))
         status = {
             "replicas": len(pods),
             "readyReplicas": ready,
             "availableReplicas": ready,
-            "observedGeneration": found["metadata"].get("generation", 0),
+            "observedGeneration": stateful_set["metadata"].get("generation", 0),
         }
-        if found.get("status") != status:
-            self._api.update(api_client.STATEFUL_SETS, {**found, "status": status})
+        if stateful_set.get("status") != status:
+            self._api.update(api_client.STATEFUL_SETS, {**stateful_set, "status": status})
 
 
 class JobController(PodController):
@@ -357,46 +357,46 @@ class JobController(PodController):
         if change.kind == api_client.JOBS and change.now is None:
             self._succeeded.pop(change.obj["metadata"]["uid"], None)
 
-    def reconcile(self, key: str, found: Json) -> None:
-        if is_complete(found):
+    def reconcile(self, key: str, job: Json) -> None:
+        if is_complete(job):
             return
-        pods = self._pods.of(found)
+        pods = self._pods.of(job)
         active = [pod for pod in pods if api_client.is_active(pod)]
-        done = self._succeeded.setdefault(found["metadata"]["uid"], set())
+        done = self._succeeded.setdefault(job["metadata"]["uid"], set())
         done.update(pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Succeeded")
         succeeded = len(done)
-        wanted = found["spec"].get("completions", 1) - succeeded
-        if wanted <= 0:
-            self._finish(key, found, succeeded)
+        desired = job["spec"].get("completions", 1) - succeeded
+        if desired <= 0:
+            self._finish(key, job, succeeded)
             return
-        missing = min(found["spec"].get("parallelism", 1), wanted) - len(active)
+        missing = min(job["spec"].get("parallelism", 1), desired) - len(active)
         for _ in range(missing):
-            self._api.create(api_client.PODS, self._pod_factory.make_pod(found))
-        self._count(found, {"active": len(active) + max(missing, 0), "succeeded": succeeded})
+            self._api.create(api_client.PODS, self._pod_factory.make_pod(job))
+        self._count(job, {"active": len(active) + max(missing, 0), "succeeded": succeeded})
 
-    def _count(self, found: Json, counts: dict[str, int]) -> None:
-        status = {"startTime": found["metadata"]["creationTimestamp"], **counts}
-        if found.get("status") != status:
-            self._api.update(api_client.JOBS, {**found, "status": status})
+    def _count(self, job: Json, counts: dict[str, int]) -> None:
+        status = {"startTime": job["metadata"]["creationTimestamp"], **counts}
+        if job.get("status") != status:
+            self._api.update(api_client.JOBS, {**job, "status": status})
 
-    def _finish(self, key: str, found: Json, succeeded: int) -> None:
+    def _finish(self, key: str, job: Json, succeeded: int) -> None:
         now = self._api.now()
         condition = {"type": "Complete", "status": "True", "lastTransitionTime": now, "lastProbeTime": now}
         status = {
-            "startTime": found["metadata"]["creationTimestamp"],
+            "startTime": job["metadata"]["creationTimestamp"],
             "completionTime": now,
             "succeeded": succeeded,
             "conditions": [condition],
         }
-        self._api.update(api_client.JOBS, {**found, "status": status})
-        ttl_s = found["spec"].get("ttlSecondsAfterFinished")
+        self._api.update(api_client.JOBS, {**job, "status": status})
+        ttl_s = job["spec"].get("ttlSecondsAfterFinished")
         if ttl_s is not None:
             self._event_loop.call_later(ttl_s, lambda: self._api.remove(api_client.JOBS, key))
 
 
 def is_complete(job: Json) -> bool:
-    found = api_client.condition_of(job, "Complete")
-    return found is not None and found["status"] == "True"
+    condition = api_client.condition_of(job, "Complete")
+    return condition is not None and condition["status"] == "True"
 
 
 CONSUME_ANNOTATION = "autoscaling.x-k8s.io/consume-provisioning-request"
@@ -427,8 +427,8 @@ class ProvisioningJobQueue:
         self._waiting[f"{namespace}/{name}"] = api_client.with_part(job, "spec", template=consuming)
 
     def on_change(self, change: Change) -> None:
-        found = api_client.condition_of(change.obj, "Provisioned")
-        if change.key in self._waiting and found is not None and found["status"] == "True":
+        condition = api_client.condition_of(change.obj, "Provisioned")
+        if change.key in self._waiting and condition is not None and condition["status"] == "True":
             self._due.append(change.key)
 
     def sync(self) -> bool:

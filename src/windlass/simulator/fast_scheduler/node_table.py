@@ -276,13 +276,13 @@ class NodeTable:
         return seat
 
     def _take(self, slot: int, shape: PodShape, sign: int) -> None:
-        wanted = self.request_vector(shape)
-        self.free[slot] -= sign * wanted
+        desired = self.request_vector(shape)
+        self.free[slot] -= sign * desired
         self.nonzero[slot] += sign * shape.nonzero_assigned
         held = self.requested_by_priority.get(shape.priority)
         if held is None:
             held = self.requested_by_priority[shape.priority] = np.zeros_like(self.free)
-        held[slot] += sign * wanted
+        held[slot] += sign * desired
 
 
 def _enlarge(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -85,8 +85,8 @@ class Placer:
         slot = self.node_table.slots.get(pinned, NO_SLOT)
         if slot == NO_SLOT or not shape.is_plain or self.nominations or shape.ports:
             return self.find_node(pod, shape, pinned)
-        wanted = self.node_table.request_vector(shape)
-        is_room = bool((self.node_table.free[slot] >= wanted)[wanted > 0].all())
+        desired = self.node_table.request_vector(shape)
+        is_room = bool((self.node_table.free[slot] >= desired)[desired > 0].all())
         return (
             slot
             if is_room
@@ -97,12 +97,12 @@ class Placer:
 
     def _fitting(self, pod: Json, shape: PodShape) -> Mask:
         """(slots,) bool: True where the pod passes all filters."""
-        wanted = self.node_table.request_vector(shape)
-        asked = np.flatnonzero(wanted)
+        desired = self.node_table.request_vector(shape)
+        asked = np.flatnonzero(desired)
         free = self._free_without_nominated(pod, shape)
         fits: Mask = self.node_table.is_present & self.static_filters.allows(shape)
         for column in asked:
-            fits &= free[:, column] >= wanted[column]
+            fits &= free[:, column] >= desired[column]
         if shape.spread:
             fits &= self._is_spread(shape)
         if shape.affinity_terms:
@@ -158,15 +158,15 @@ class Placer:
 
     def _satisfies_affinity(self, shape: PodShape) -> Mask:
         """(slots,) bool: True where required affinity holds. The first pod of a group may run anywhere."""
-        wanted = self.topology_counts.of_terms(shape.affinity_terms)
+        desired = self.topology_counts.of_terms(shape.affinity_terms)
         fits: Mask = self.node_table.is_present.copy()
         keyed: Mask = self.node_table.is_present.copy()
         is_anyone_there = False
         for term in shape.affinity_terms:
             has_key = self.node_table.is_present & (self.topology_counts.domains(term.key)[0] >= 0)
             keyed &= has_key
-            fits &= self._same_domain(term.key, wanted)
-            is_anyone_there = is_anyone_there or bool(wanted[has_key].any())
+            fits &= self._same_domain(term.key, desired)
+            is_anyone_there = is_anyone_there or bool(desired[has_key].any())
         if not is_anyone_there and all(term.selects(shape.example, {}) for term in shape.affinity_terms):
             return keyed
         return fits & keyed
@@ -191,10 +191,12 @@ class Placer:
         if not total:
             return framework.NO_NODES_AVAILABLE
         reasons = self.static_filters.count_rejections(shape)
-        left = here & self.static_filters.allows(shape)
-        reasons.update(self._count_short(shape, left))
+        remaining = here & self.static_filters.allows(shape)
+        reasons.update(self._count_short(shape, remaining))
         rest = (
-            total - int((here & ~self.static_filters.allows(shape)).sum()) - int((left & self._is_short(shape)).sum())
+            total
+            - int((here & ~self.static_filters.allows(shape)).sum())
+            - int((remaining & self._is_short(shape)).sum())
         )
         if rest > 0:
             reasons[
@@ -204,15 +206,15 @@ class Placer:
         return f"0/{total} nodes are available: {', '.join(counted)}."
 
     def _is_short(self, shape: PodShape) -> Mask:
-        wanted = self.node_table.request_vector(shape)
-        short = self.node_table.free[:, wanted > 0] < wanted[wanted > 0]
+        desired = self.node_table.request_vector(shape)
+        short = self.node_table.free[:, desired > 0] < desired[desired > 0]
         return np.asarray(short.any(axis=1))
 
     def _count_short(self, shape: PodShape, among: Mask) -> Counter[str]:
-        wanted = self.node_table.request_vector(shape)
+        desired = self.node_table.request_vector(shape)
         counts: Counter[str] = Counter()
         for name, column in self.node_table.columns.items():
-            number = int((among & (self.node_table.free[:, column] < wanted[column])).sum()) if wanted[column] else 0
+            number = int((among & (self.node_table.free[:, column] < desired[column])).sum()) if desired[column] else 0
             if number:
                 counts["Too many pods" if name == PODS else f"Insufficient {name}"] = number
         return counts
@@ -251,10 +253,10 @@ def preemption_candidates(placer: Placer, shape: PodShape) -> Mask:
     lower = [held for priority, held in node_table.requested_by_priority.items() if priority < shape.priority]
     if not lower:
         return np.zeros(len(node_table.is_present), bool)
-    wanted, reclaimed = node_table.request_vector(shape), np.sum(lower, axis=0)
+    desired, reclaimed = node_table.request_vector(shape), np.sum(lower, axis=0)
     fits: Mask = node_table.is_present & placer.static_filters.allows(shape) & (reclaimed[:, 0] > 0)
-    for column in np.flatnonzero(wanted):
-        fits &= node_table.free[:, column] + reclaimed[:, column] >= wanted[column]
+    for column in np.flatnonzero(desired):
+        fits &= node_table.free[:, column] + reclaimed[:, column] >= desired[column]
     return fits
 
 
@@ -470,9 +472,9 @@ class FastScheduler:
             self._preempt(key, pod, shape, outcome)
             return True
         unmarked = [other for other in self._waiting[group] if other in self._unmarked]
-        why = self._placing.explain(pod, shape) if unmarked else ""
+        reason = self._placing.explain(pod, shape) if unmarked else ""
         for other in unmarked:
-            self._mark(other, self._api.list_objects(api_client.PODS)[other], why)
+            self._mark(other, self._api.list_objects(api_client.PODS)[other], reason)
         return False
 
     def _fail_with_error(self, group: QueueKey, error: str) -> bool:

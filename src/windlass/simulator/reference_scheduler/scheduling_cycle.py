@@ -262,14 +262,14 @@ def start_time_of(pod: Json) -> datetime.datetime:
 
 def _split_by_budgets(pods: Sequence[Json], budgets: Sequence[Json]) -> tuple[list[Json], list[Json]]:
     """Pods whose eviction would violate a budget, and the rest. Each eviction is charged to its budgets."""
-    left = {key_of(budget): int((budget.get("status") or {}).get("disruptionsAllowed") or 0) for budget in budgets}
+    remaining = {key_of(budget): int((budget.get("status") or {}).get("disruptionsAllowed") or 0) for budget in budgets}
     violating: list[Json] = []
     harmless: list[Json] = []
     for pod in pods:
         mine = [key_of(budget) for budget in budgets if _protects(budget, pod)]
         for key in mine:
-            left[key] -= 1
-        (violating if any(left[key] < 0 for key in mine) else harmless).append(pod)
+            remaining[key] -= 1
+        (violating if any(remaining[key] < 0 for key in mine) else harmless).append(pod)
     return violating, harmless
 
 

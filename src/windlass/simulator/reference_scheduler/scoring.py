@@ -111,10 +111,10 @@ def least_allocated(requested: Ints, allocatable: Ints) -> Ints:
     return total // (2 if allocatable.all() else np.maximum(np.count_nonzero(allocatable, axis=1), 1))
 
 
-def balanced_allocation(requested: Ints, wanted: Ints, allocatable: Ints) -> Ints:
+def balanced_allocation(requested: Ints, desired: Ints, allocatable: Ints) -> Ints:
     """(nodes,): 75 if the pod leaves the node's shares of CPU and memory as far apart as they are, more if closer."""
     half = MAX_NODE_SCORE // 2
-    change = _balance(requested + wanted, allocatable) - _balance(requested, allocatable)
+    change = _balance(requested + desired, allocatable) - _balance(requested, allocatable)
     return half + (half + change) // 2
 
 

@@ -160,8 +160,8 @@ def _check_workloads(scenario: model.Scenario) -> Iterator[FieldError]:
         if workload.provisioning is not None:
             yield from _check_flags(scenario, (*at, "provisioning"), "enable-provisioning-requests")
         if not bad and not workload.may_wait and not _is_possible(scenario, workload):
-            said = "more than any group has that its selector allows; accepted is less, or may_wait: true"
-            yield (*at, "requests"), f"found {_format_amounts(workload.requests)}: {said}"
+            message = "more than any group has that its selector allows; accepted is less, or may_wait: true"
+            yield (*at, "requests"), f"found {_format_amounts(workload.requests)}: {message}"
 
 
 def _check_kind(workload: model.Workload, at: Path) -> Iterator[FieldError]:
@@ -258,9 +258,9 @@ def _check_expectations(scenario: model.Scenario) -> Iterator[FieldError]:
     for i, expected in enumerate(scenario.expect):
         at: Path = ("expect", i)
         is_series = expected.start is not None or expected.end is not None or expected.group is not None
-        known = SERIES_MEASURES if is_series else TOTAL_MEASURES
-        if expected.measure not in known:
-            yield (*at, "measure"), f"found {expected.measure!r}, accepted is one of {', '.join(known)}"
+        series_measures = SERIES_MEASURES if is_series else TOTAL_MEASURES
+        if expected.measure not in series_measures:
+            yield (*at, "measure"), f"found {expected.measure!r}, accepted is one of {', '.join(series_measures)}"
         if expected.at_least is None and expected.at_most is None:
             yield at, "accepted is at_least, at_most or both"
         if expected.group is not None and expected.group not in node_group_names(scenario):
@@ -297,8 +297,8 @@ def _parts_at(plain: Any, path: Path) -> list[inspect.StructType]:
     there = plain
     for step in path:
         there = there[step]
-    chosen = [item for item in parts if item.tag_field is None or there.get(item.tag_field) == item.tag]
-    return chosen or parts
+    selected = [item for item in parts if item.tag_field is None or there.get(item.tag_field) == item.tag]
+    return selected or parts
 
 
 def _type_at(plain: Any, path: Path) -> inspect.Type | None:
@@ -371,27 +371,27 @@ def _split_error(text: str) -> tuple[Path, str]:
     path: list[str | int] = []
     for field, index in _STEP.findall(at[1] if at else ""):
         path.append(int(index) if index else field)
-    said = text[: at.start()] if at else text
-    if unknown := _UNKNOWN.search(said):
+    message = text[: at.start()] if at else text
+    if unknown := _UNKNOWN.search(message):
         path.append(unknown[1])
-    return tuple(path), said[:1].lower() + said[1:]
+    return tuple(path), message[:1].lower() + message[1:]
 
 
-def _describe_accepted(plain: Any, path: Path, said: str) -> str:
+def _describe_accepted(plain: Any, path: Path, message: str) -> str:
     """The text of an error of msgspec, with the accepted fields or values."""
-    if _UNKNOWN.search(said):
+    if _UNKNOWN.search(message):
         fields = accepted_fields(plain, path[:-1])
         close = difflib.get_close_matches(str(path[-1]), fields, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"found an unknown field, accepted are {', '.join(fields)}{hint}"
-    if invalid := _INVALID.search(said):
+    if invalid := _INVALID.search(message):
         return f"found {invalid[1]}, accepted is one of {', '.join(accepted_values(plain, path))}"
-    return said
+    return message
 
 
-def _format_mistake(name: str, tree: yaml.Node | None, path: Path, said: str) -> str:
+def _format_mistake(name: str, tree: yaml.Node | None, path: Path, message: str) -> str:
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-    return f"{name}:{_line_of(tree, path)}: {field + ': ' if field else ''}{said}"
+    return f"{name}:{_line_of(tree, path)}: {field + ': ' if field else ''}{message}"
 
 
 def _line_of(tree: Any, path: Path) -> int:

@@ -47,9 +47,9 @@ def _make_node_group(group: model.Group, zone: str) -> node_groups.NodeGroup:
 def _subtract(amount: str, reserved: str | int | float | None) -> str:
     if reserved is None:
         return amount
-    left = quantity.read_quantity(amount).nano - quantity.read_quantity(str(reserved)).nano
+    remaining = quantity.read_quantity(amount).nano - quantity.read_quantity(str(reserved)).nano
     # In units of 10⁻³: exact for CPU and for whole bytes.
-    return str(quantity.read_quantity(f"{max(left, 0) // 10**6}m"))
+    return str(quantity.read_quantity(f"{max(remaining, 0) // 10**6}m"))
 
 
 def _make_taint(taint: model.Taint) -> Json:
