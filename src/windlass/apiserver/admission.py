@@ -63,10 +63,10 @@ def _set_priority(core: ServerState, call: ApiCall, pod: Json) -> None:
     if name in _SYSTEM_PRIORITIES:
         priority = _SYSTEM_PRIORITIES[name]
     else:
-        found = _find_class(core, name)
-        if found is not None:
-            priority, preemption = found["value"], found.get("preemptionPolicy", preemption)
-            spec["priorityClassName"] = found["metadata"]["name"]
+        priority_class = _find_class(core, name)
+        if priority_class is not None:
+            priority, preemption = priority_class["value"], priority_class.get("preemptionPolicy", preemption)
+            spec["priorityClassName"] = priority_class["metadata"]["name"]
         elif name:
             reason = f"no PriorityClass with name {name} was found"
             raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), reason)
@@ -88,8 +88,8 @@ def _find_class(core: ServerState, name: str | None) -> Json | None:
     if not classes.objects:
         return None
     every = (stored.decode() for stored in classes.objects.values())
-    defaults = [found for found in every if found.get("globalDefault")]
-    return min(defaults, key=lambda found: int(found["value"])) if defaults else None
+    defaults = [priority_class for priority_class in every if priority_class.get("globalDefault")]
+    return min(defaults, key=lambda priority_class: int(priority_class["value"])) if defaults else None
 
 
 def _add_default_tolerations(pod: Json) -> None:

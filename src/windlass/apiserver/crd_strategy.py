@@ -48,8 +48,8 @@ class CrdStrategy(Strategy):
         spec = obj["spec"]
 
         def hold(kind: str, reason: str, message: str) -> Json:
-            said = {"type": kind, "status": "True", "reason": reason, "message": message}
-            return {**said, "lastTransitionTime": since}
+            condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+            return {**condition, "lastTransitionTime": since}
 
         return {
             "conditions": [
@@ -128,8 +128,8 @@ def narrow_crd(definition: Json, version: str = "") -> Json:
     """
     spec = copy.deepcopy(definition["spec"])
     versions = spec["versions"]
-    desired = version or next(found["name"] for found in versions if found.get("storage"))
-    kept = next(found for found in versions if found["name"] == desired)
+    desired = version or next(version["name"] for version in versions if version.get("storage"))
+    kept = next(version for version in versions if version["name"] == desired)
     spec["versions"] = [{**_without_rules(kept), "served": True, "storage": True}]
     spec.pop("conversion", None)
     metadata = {

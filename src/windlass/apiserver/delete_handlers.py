@@ -29,39 +29,39 @@ class DeleteOptions:
 
 def read_delete_options(call: ApiCall) -> DeleteOptions:
     """Options from the body, or else from the query."""
-    said: Json = call.read_object() if call.body else _from_query(call)
-    return parse_delete_options(said or {})
+    options: Json = call.read_object() if call.body else _from_query(call)
+    return parse_delete_options(options or {})
 
 
 def _from_query(call: ApiCall) -> Json:
-    said: Json = {}
+    options: Json = {}
     if grace := call.query.get("gracePeriodSeconds"):
-        said["gracePeriodSeconds"] = int(grace)
+        options["gracePeriodSeconds"] = int(grace)
     if policy := call.query.get("propagationPolicy"):
-        said["propagationPolicy"] = policy
+        options["propagationPolicy"] = policy
     if orphans := call.query.get("orphanDependents"):
-        said["orphanDependents"] = orphans == "true"
+        options["orphanDependents"] = orphans == "true"
     if asked := call.query.get("dryRun"):
-        said["dryRun"] = [asked]
-    return said
+        options["dryRun"] = [asked]
+    return options
 
 
-def parse_delete_options(said: Json) -> DeleteOptions:
+def parse_delete_options(options: Json) -> DeleteOptions:
     """Parse a DeleteOptions object. StatusError for contradicting options."""
-    policy, orphans = said.get("propagationPolicy") or "", said.get("orphanDependents")
+    policy, orphans = options.get("propagationPolicy") or "", options.get("orphanDependents")
     errors = []
     if policy and orphans is not None:
         reason = "orphanDependents and deletionPropagation cannot be both set"
         errors.append(status_errors.field_invalid("propagationPolicy", policy, reason))
     if policy and policy not in _POLICIES:
         errors.append(status_errors.field_not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
-    dry_run = said.get("dryRun") or []
+    dry_run = options.get("dryRun") or []
     if any(asked != "All" for asked in dry_run):
         errors.append(status_errors.field_not_supported("dryRun", dry_run, ("All",)))
     if errors:
         raise status_errors.invalid_kind("DeleteOptions", "meta.k8s.io", "", errors)
-    preconditions: Json = said.get("preconditions") or {}
-    grace_s = said.get("gracePeriodSeconds")
+    preconditions: Json = options.get("preconditions") or {}
+    grace_s = options.get("gracePeriodSeconds")
     return DeleteOptions(
         grace_s if grace_s is None or grace_s >= 0 else 1,
         policy,

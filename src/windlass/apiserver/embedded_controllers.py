@@ -227,7 +227,7 @@ class CrdController:
 
     def _serve(self, stored: StoredObject) -> None:
         resource = custom_resources.make_custom_resource(stored.decode())
-        for served in [found for found in self._core.registry if found.key == resource.key]:
+        for served in [served for served in self._core.registry if served.key == resource.key]:
             self._core.registry.remove(served)
         self._core.add_resource(resource)
         table = self._core.table(resource)

@@ -207,9 +207,9 @@ _NEVER_OWNED: Fields = {
 class ApplyConflict(Exception):
     """An apply would change fields of other managers; holds each manager with the path."""
 
-    def __init__(self, found: list[tuple[field_sets.ManagerIdentity, tuple[str, ...]]]) -> None:
-        super().__init__(f"{len(found)} conflicts")
-        self.found = found
+    def __init__(self, conflicts: list[tuple[field_sets.ManagerIdentity, tuple[str, ...]]]) -> None:
+        super().__init__(f"{len(conflicts)} conflicts")
+        self.found = conflicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,13 +346,13 @@ class FieldManager:
         changed = typed_values.compare_values(live, merged, self.type).without(self.ignored)
         written = field_sets.union_of(changed.modified, changed.added)
         if not force:
-            found = [
+            conflicts = [
                 (who, path)
                 for who, entry in others.items()
                 for path in field_sets.field_paths(field_sets.intersection_of(entry.fields, written))
             ]
-            if found:
-                raise ApplyConflict(found)
+            if conflicts:
+                raise ApplyConflict(conflicts)
         return self._release_fields(others, written, changed.removed)
 
 

@@ -125,14 +125,14 @@ class ListPager:
             self._snapshots.move_to_end((id(table), version))
             return remembered
         if version == self._store.version:
-            found = (table.keys(), dict(table.objects))
+            keys_and_objects = (table.keys(), dict(table.objects))
         else:
             objects = table.at(version)
-            found = (sorted(objects), objects)
-        self._snapshots[id(table), version] = found
+            keys_and_objects = (sorted(objects), objects)
+        self._snapshots[id(table), version] = keys_and_objects
         while len(self._snapshots) > _MOST_SNAPSHOTS:
             self._snapshots.popitem(last=False)
-        return found
+        return keys_and_objects
 
 
 def _check_list_request(request: ListRequest) -> None:

@@ -48,10 +48,10 @@ def generate_name(base: str, rng: random.Random) -> str:
 
 def match_namespace(metadata: Json, namespace: str) -> None:
     """Set the request's namespace, or refuse a different one."""
-    said = metadata.get("namespace", "")
-    if said == namespace:
+    namespace_in_body = metadata.get("namespace", "")
+    if namespace_in_body == namespace:
         return
-    if said and namespace:
+    if namespace_in_body and namespace:
         message = "the namespace of the provided object does not match the namespace sent on the request"
         raise status_errors.bad_request(message)
     if namespace:

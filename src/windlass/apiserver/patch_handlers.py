@@ -352,9 +352,9 @@ def apply_patch(call: ApiCall, live: Json, document: Any) -> Json:
 
 
 def _check_name(call: ApiCall, obj: Json) -> None:
-    said = obj["metadata"].get("name", "")
-    if said != call.name:
-        message = f"the name of the object ({said}) does not match the name on the URL ({call.name})"
+    name_in_body = obj["metadata"].get("name", "")
+    if name_in_body != call.name:
+        message = f"the name of the object ({name_in_body}) does not match the name on the URL ({call.name})"
         raise status_errors.bad_request(message)
 
 

@@ -92,9 +92,9 @@ def _fields(*paths: str, is_namespaced: bool = True, missing: str = "", also: tu
 
 def _extract_event(event: Json) -> Mapping[str, str]:
     involved = event.get("involvedObject") or {}
-    found = {f"involvedObject.{name}": _text(involved.get(name)) for name in _INVOLVED}
+    extracted = {f"involvedObject.{name}": _text(involved.get(name)) for name in _INVOLVED}
     component = (event.get("source") or {}).get("component") or event.get("reportingComponent", "")
-    return found | {
+    return extracted | {
         "reason": event.get("reason", ""),
         "reportingComponent": event.get("reportingComponent", ""),
         "source": component,

@@ -130,18 +130,18 @@ def _check_type(value: Any, schema: Schema, at: str) -> FieldErrors:
     expected = _expected_types(schema)
     if not expected:
         return []
-    found = _type_of(value)
-    if found in expected:
+    actual = _type_of(value)
+    if actual in expected:
         return []
-    if found == "number" and "integer" in expected and float(value).is_integer():
+    if actual == "number" and "integer" in expected and float(value).is_integer():
         return []
-    if found == "integer" and "number" in expected:
+    if actual == "integer" and "number" in expected:
         return []
-    if schema.get("format") and found in ("string", "array") and not {"number", "integer"} & set(expected):
+    if schema.get("format") and actual in ("string", "array") and not {"number", "integer"} & set(expected):
         return []
     return [
         status_errors.field_type_invalid(
-            at, found, f'{_path_in_body(at)} must be of type {",".join(expected)}: "{found}"'
+            at, actual, f'{_path_in_body(at)} must be of type {",".join(expected)}: "{actual}"'
         )
     ]
 
@@ -274,13 +274,13 @@ def _check_combinations(value: Any, schema: Schema, at: str) -> FieldErrors:
     errors: FieldErrors = []
     quoted = status_errors.format_value(at)
     if anyof := schema.get("anyOf"):
-        found = [validate_schema(value, part, at) for part in anyof]
-        if all(found):
+        results = [validate_schema(value, part, at) for part in anyof]
+        if all(results):
             message = f"{quoted} must validate at least one schema (anyOf)"
-            errors += [status_errors.field_invalid(NO_PATH, "", message), *_shortest(found)]
+            errors += [status_errors.field_invalid(NO_PATH, "", message), *_shortest(results)]
     if oneof := schema.get("oneOf"):
-        found = [validate_schema(value, part, at) for part in oneof]
-        good = sum(not complaints for complaints in found)
+        results = [validate_schema(value, part, at) for part in oneof]
+        good = sum(not complaints for complaints in results)
         if good != 1:
             aside = f"Found {good} valid alternatives" if good else "Found none valid"
             errors.append(
@@ -288,12 +288,12 @@ def _check_combinations(value: Any, schema: Schema, at: str) -> FieldErrors:
                     NO_PATH, "", f"{quoted} must validate one and only one schema (oneOf). {aside}"
                 )
             )
-            errors += [] if good else _shortest(found)
+            errors += [] if good else _shortest(results)
     if allof := schema.get("allOf"):
-        found = [validate_schema(value, part, at) for part in allof]
-        errors += [complaint for complaints in found for complaint in complaints]
-        if any(found):
-            aside = ". None validated" if all(found) else ""
+        results = [validate_schema(value, part, at) for part in allof]
+        errors += [complaint for complaints in results for complaint in complaints]
+        if any(results):
+            aside = ". None validated" if all(results) else ""
             errors.append(
                 status_errors.field_invalid(NO_PATH, "", f"{quoted} must validate all the schemas (allOf){aside}")
             )

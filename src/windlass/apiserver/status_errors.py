@@ -243,8 +243,8 @@ def invalid_object(
 
 
 def invalid_kind(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    said = list(dict.fromkeys(str(error) for error in errors))
-    causes_text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    messages = list(dict.fromkeys(str(error) for error in errors))
+    causes_text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     causes = [{"reason": error.type, "message": error.body(), "field": error.field} for error in errors]
     details: Json = {"name": name, "group": group, "kind": kind, "causes": causes}
     message = f'{f"{kind}.{group}" if group else kind} "{name}" is invalid: {causes_text}'

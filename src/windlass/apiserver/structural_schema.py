@@ -268,9 +268,9 @@ def _coerce_metadata(holder: dict[str, Any], at: str, unknown: list[str]) -> Non
     struct = builtin_types.find_struct("meta", "ObjectMeta")
     if holder["metadata"] is None:
         holder["metadata"] = {}
-    found: list[str] = []
-    read = struct.read(holder["metadata"], found)
-    if found:
+    warnings: list[str] = []
+    read = struct.read(holder["metadata"], warnings)
+    if warnings:
         unknown += [f"{at}.{path}" for path in builtin_types.find_unknown_fields(holder["metadata"], struct.type)]
     holder["metadata"] = read
 

@@ -64,11 +64,11 @@ def _check_target(target: Json) -> None:
 
 def _explain_unbindable(pod: Json, metadata: Json) -> str:
     """The reason why the pod cannot be bound; empty if it can."""
-    found, name = pod["metadata"], pod["metadata"]["name"]
-    if metadata.get("uid") and metadata["uid"] != found["uid"]:
-        message = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {found['uid']}"
+    stored, name = pod["metadata"], pod["metadata"]["name"]
+    if metadata.get("uid") and metadata["uid"] != stored["uid"]:
+        message = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {stored['uid']}"
         return message
-    if "deletionTimestamp" in found:
+    if "deletionTimestamp" in stored:
         return f"pod {name} is being deleted, cannot be assigned to a host"
     if node := pod["spec"].get("nodeName"):
         return f'pod {name} is already assigned to node "{node}"'
@@ -113,8 +113,8 @@ def handle_eviction(core: ServerState, call: ApiCall) -> ApiResponse:
 
 
 def _too_many_budgets() -> Json:
-    said = {"status": "Failure", "message": _TOO_MANY_BUDGETS, "code": 500}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **said}
+    status = {"status": "Failure", "message": _TOO_MANY_BUDGETS, "code": 500}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **status}
 
 
 def _may_ignore_budgets(pod: Json) -> bool:
@@ -174,7 +174,7 @@ def _eviction_refused(cause: str, retry_after_s: int = 0) -> status_errors.Statu
 
 
 def _explain_refusal(name: str, known: Json) -> str:
-    conditions = [found for found in known.get("conditions") or () if found["type"] == "DisruptionAllowed"]
+    conditions = [condition for condition in known.get("conditions") or () if condition["type"] == "DisruptionAllowed"]
     condition = conditions[0] if conditions else {}
     is_explained = condition.get("status") == "False" and condition.get("message")
     current, desired = known.get("currentHealthy", 0), known.get("desiredHealthy", 0)

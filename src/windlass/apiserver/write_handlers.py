@@ -52,9 +52,9 @@ def _resource_reference(call: ApiCall) -> str:
 
 def _check_kind(call: ApiCall, document: Json) -> None:
     resource = call.resource
-    said = document.get("apiVersion") or resource.api_version
-    if said != resource.api_version:
-        message = f"the API version in the data ({said}) does not match the expected API version"
+    api_version = document.get("apiVersion") or resource.api_version
+    if api_version != resource.api_version:
+        message = f"the API version in the data ({api_version}) does not match the expected API version"
         raise status_errors.bad_request(f"{message} ({resource.api_version})")
     kind = document.get("kind") or resource.kind
     if kind != resource.kind:
@@ -70,9 +70,9 @@ def _normalize(call: ApiCall, document: Json) -> tuple[Json, list[str]]:
         obj = {**document, **named}
         obj.setdefault("metadata", {})
         return obj, strategy.coerce(obj)
-    found: list[str] = []
-    obj = strategy.struct.read(document, found) | named
-    return obj, builtin_types.find_unknown_fields(document, strategy.struct.type) if found else []
+    warnings: list[str] = []
+    obj = strategy.struct.read(document, warnings) | named
+    return obj, builtin_types.find_unknown_fields(document, strategy.struct.type) if warnings else []
 
 
 def complete_object(call: ApiCall, obj: Json) -> Json:
@@ -128,10 +128,10 @@ def take_managers(obj: Json, live: Json | None) -> Managers:
 
     An empty list resets them; an unreadable one counts as absent.
     """
-    said = obj["metadata"].pop("managedFields", None)
-    if said is not None and (not said or said == [{}]):
+    managed_fields = obj["metadata"].pop("managedFields", None)
+    if managed_fields is not None and (not managed_fields or managed_fields == [{}]):
         return {}
-    for entries in (said, live["metadata"].get("managedFields") if live else None):
+    for entries in (managed_fields, live["metadata"].get("managedFields") if live else None):
         try:
             managers = field_sets.read_managers(entries)
         except field_sets.MalformedManagers:
@@ -153,15 +153,15 @@ def track_update(call: ApiCall, new: Json, live: Json | None) -> None:
     keeper = call.resource.field_manager(call.subresource)
     if call.subresource and live is not None:
         new["metadata"].pop("managedFields", None)
-        found = take_managers({"metadata": {}}, live)
+        managers = take_managers({"metadata": {}}, live)
     else:
-        found = take_managers(new, live)
+        managers = take_managers(new, live)
     before = live if live is not None else call.resource.zero
     try:
         bare = without_managers(before) if live is not None else before
         if call.resource.is_custom:
             typed_values.check_typed(new, keeper.type, allow_duplicates=True)
-        put_managers(new, keeper.update(bare, new, found, call.manager, call.now))
+        put_managers(new, keeper.update(bare, new, managers, call.manager, call.now))
     except (typed_values.TypeMismatch, ValueError):
         put_managers(new, {})
 
@@ -400,12 +400,12 @@ def _create_on_update(core: ServerState, call: ApiCall, obj: Json) -> ApiRespons
 
 
 def _check_name(call: ApiCall, obj: Json) -> None:
-    said = obj["metadata"].get("name", "")
-    if not said:
+    name_in_body = obj["metadata"].get("name", "")
+    if not name_in_body:
         message = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
         raise status_errors.bad_request(message)
-    if said != call.name:
-        message = f"the name of the object ({said}) does not match the name on the URL ({call.name})"
+    if name_in_body != call.name:
+        message = f"the name of the object ({name_in_body}) does not match the name on the URL ({call.name})"
         raise status_errors.bad_request(message)
 
 

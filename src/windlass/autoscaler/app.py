@@ -371,8 +371,8 @@ class AutoscalerProcess:
             yield
 
     def _check_watches(self) -> str:
-        found: Mapping[str, str] = self.cluster_state.trouble | self.provider.trouble
-        return "; ".join(f"{kind}: {why}" for kind, why in found.items())
+        failures: Mapping[str, str] = self.cluster_state.trouble | self.provider.trouble
+        return "; ".join(f"{kind}: {why}" for kind, why in failures.items())
 
 
 def make_expander_query(server: expander_query.ExpanderPort | None, is_live: bool = True) -> QueryExpander | None:

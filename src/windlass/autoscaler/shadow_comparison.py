@@ -61,8 +61,8 @@ class AutoscalerEvent:
     @property
     def steps(self) -> dict[str, tuple[int, int]]:
         """Groups of a scale-up, with old and new size."""
-        found = _STEP.finditer(self.message) if self.reason == "TriggeredScaleUp" else ()
-        return {item["group"]: (int(item["from"]), int(item["to"])) for item in found}
+        matches = _STEP.finditer(self.message) if self.reason == "TriggeredScaleUp" else ()
+        return {item["group"]: (int(item["from"]), int(item["to"])) for item in matches}
 
 
 @dataclass(frozen=True, slots=True)

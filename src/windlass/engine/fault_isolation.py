@@ -151,8 +151,8 @@ def _find_pods_of_namespace(
 
 def _find_parts(trials: _TrialDecisions[Decided], error: Exception) -> Sequence[Raised] | None:
     """The parts of the decision that must be skipped."""
-    found = next((parts for parts in _PARTS if trials.work(parts)), None)
-    return None if found is None else [(part, error) for part in found]
+    parts_found = next((parts for parts in _PARTS if trials.work(parts)), None)
+    return None if parts_found is None else [(part, error) for part in parts_found]
 
 
 def _explain_culprits(trials: _TrialDecisions[Decided], culprits: Sequence[Suspect], error: Exception) -> list[Raised]:
@@ -276,10 +276,10 @@ class _ObjectChecks:
         made, _ = upcoming_nodes.find_group_templates(
             alone, (), {}, {}, self._settings, self._read_passing(), self._now_s
         )
-        found = template_fit.TemplateFit(self._snapshot, made, self._settings.filters)
+        fit = template_fit.TemplateFit(self._snapshot, made, self._settings.filters)
         spec = facts.PodSpec(requests=((facts.CPU, 1), (facts.MEMORY, 1)))
         ordinary = self._snapshot.shapes.intern("", {}, spec)
         for id in made:
-            found.check_pods([id], [ordinary])
+            fit.check_pods([id], [ordinary])
             limiter = binpacking_estimator.EstimationLimiter([binpacking_estimator.make_static_threshold(1)])
-            found.estimate(id, [binpacking_estimator.ShapeCount(ordinary, 1)], limiter)
+            fit.estimate(id, [binpacking_estimator.ShapeCount(ordinary, 1)], limiter)

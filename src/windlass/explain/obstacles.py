@@ -359,7 +359,7 @@ def _relax_affinity(spec: facts.PodSpec, obstacle: Obstacle) -> Iterator[Remedy]
             for pod_affinity_term in spec.anti_affinity
         )
     elif inter_pod_affinity.AFFINITY.texts[0] in obstacle.reasons:
-        yield from (Remedy(RemedyKind.POD_AFFINITY, one.topology_key) for one in spec.affinity)
+        yield from (Remedy(RemedyKind.POD_AFFINITY, term.topology_key) for term in spec.affinity)
 
 
 # ── Applied ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -414,5 +414,5 @@ def _apply_to_spec(spec: facts.PodSpec, remedy: Remedy) -> facts.PodSpec:
                 ),
             )
         case RemedyKind.POD_ANTI_AFFINITY:
-            return replace(spec, anti_affinity=tuple(one for one in spec.anti_affinity if one.topology_key != key))
+            return replace(spec, anti_affinity=tuple(term for term in spec.anti_affinity if term.topology_key != key))
     return spec

@@ -203,7 +203,7 @@ class PodStateResolver:
         """Of a pod that is not helped, by what the groups say to it after what this loop orders."""
         if any(group_verdict.helps for group_verdict in judged):
             return PodStateDetails(PodState.LATER, why=self._find_whose_turn())
-        return PodStateDetails(PodState.HELD if any(one.fits for one in judged) else PodState.NOWHERE)
+        return PodStateDetails(PodState.HELD if any(verdict.fits for verdict in judged) else PodState.NOWHERE)
 
     def _find_obstacle(self) -> scale_up_status.ScaleUpResult | None:
         """Why nothing is tried for any pod. Where a ProvisioningRequest is due, it is tried all the same."""

@@ -377,7 +377,7 @@ def _render_pending(cluster: ClusterExplanation, tones: TextStyle, *, is_wide: b
     ]
     yield from formatting.format_table(("PENDING", "FOR", "ASKS FOR", "STANDS"), rows, tones)
     if len(cluster.waiting) > len(shown):
-        yield f"and {formatting.format_count(sum(one.count for one in cluster.waiting[len(shown) :]), 'pod')} more"
+        yield f"and {formatting.format_count(sum(group.count for group in cluster.waiting[len(shown) :]), 'pod')} more"
 
 
 def _describe_pod_state(pending_pods: PendingPods) -> str:

@@ -288,8 +288,8 @@ def _render_remedies(pod: PodExplanation, tones: TextStyle) -> Iterator[str]:
         yield tones.note("No single change of the pod or of a group's size is known that would make it fit.")
         return
     yield tones.faint("What would make it fit (any one line):")
-    width = formatting.max_width(one.group for one in curable)
-    for one in sorted(curable, key=lambda one: len(one.remedies)):
+    width = formatting.max_width(group_remedies.group for group_remedies in curable)
+    for one in sorted(curable, key=lambda group_remedies: len(group_remedies.remedies)):
         yield f"  {one.group:{width}}  {describe_remedies(one.remedies, pod.at_s)}{describe_condition(one)}"
 
 

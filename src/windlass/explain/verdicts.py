@@ -155,7 +155,7 @@ def _find_verdicts(
         ]
         snapshot.fork()
         row = place_template(snapshot, template)
-        found = obstacles.find_obstacles(snapshot, snapshot.shape_of(pod), row, config)
+        pod_obstacles = obstacles.find_obstacles(snapshot, snapshot.shape_of(pod), row, config)
         changes = obstacles.find_remedies(snapshot, pod, row, config)
         cured = snapshot.shape_of(obstacles.apply_remedies(pod, changes or ()))
         minded = find_relevant_pods(snapshot, cured, others, config)
@@ -166,9 +166,9 @@ def _find_verdicts(
             group.id,
             group.target_size,
             group.max_size,
-            not found,
+            not pod_obstacles,
             tuple(holds),
-            tuple(found),
+            tuple(pod_obstacles),
             (*(changes or ()), *(remedy for remedy in ends if remedy is not None)),
             changes is not None and None not in ends,
             minded,

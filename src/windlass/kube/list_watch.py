@@ -91,11 +91,11 @@ def _decode_one_by_one(resource: Resource[T], body: bytes) -> ObjectList[T]:
     metadata, items = _split_list(body)
     listing: ObjectList[T] = ObjectList([], metadata.resource_version or "", [], metadata.continue_ or "")
     for raw in items:
-        found = resource.read(raw)
-        if isinstance(found, Unreadable):
-            listing.unreadable.append(found)
+        obj = resource.read(raw)
+        if isinstance(obj, Unreadable):
+            listing.unreadable.append(obj)
         else:
-            listing.items.append(found)
+            listing.items.append(obj)
     return listing
 
 
@@ -222,10 +222,10 @@ class WatchDecoder(Generic[T]):
             return self._decode_identity(line, error)
         if outer.type == ERROR:
             return WatchFailed(self._read_error(outer.object))
-        found = self._resource.read(outer.object)
-        if isinstance(found, Unreadable):
-            return MalformedEvent(outer.type, found)
-        return WatchEvent(outer.type, found)
+        obj = self._resource.read(outer.object)
+        if isinstance(obj, Unreadable):
+            return MalformedEvent(outer.type, obj)
+        return WatchEvent(outer.type, obj)
 
     def _decode_identity(self, line: bytes, error: Exception) -> WatchItem[T]:
         """Decode the identity of an object that is nested too deep or has invalid UTF-8; the stream goes on."""
@@ -238,11 +238,11 @@ class WatchDecoder(Generic[T]):
             return MalformedEvent(kind, Unreadable(metadata, self._resource.to_invalid_text(metadata, error)))
         if outer.type == ERROR:
             return WatchFailed(self._read_error(outer.object))
-        found = self._resource.read(outer.object)
-        if not isinstance(found, Unreadable):
-            complaint = self._resource.to_invalid_text(self._resource.metadata(found), error)
-            found = self._resource.to_unreadable(found, complaint)
-        return MalformedEvent(outer.type, found)
+        obj = self._resource.read(outer.object)
+        if not isinstance(obj, Unreadable):
+            complaint = self._resource.to_invalid_text(self._resource.metadata(obj), error)
+            obj = self._resource.to_unreadable(obj, complaint)
+        return MalformedEvent(outer.type, obj)
 
     def _read_error(self, raw: msgspec.Raw) -> kube_errors.ApiError:
         try:

@@ -108,11 +108,11 @@ class Resource(Generic[T]):
             partial = cast(T, msgspec.structs.replace(partial, metadata=metadata))  # decoded separately
         return Unreadable(metadata, complaint, partial)
 
-    def to_unreadable(self, found: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
+    def to_unreadable(self, obj: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
         """A malformed object whose text had to be repaired."""
         if self.is_untyped:  # untyped objects are written back: a part would erase the rest
-            return Unreadable(self.metadata(found), complaint)
-        return Unreadable(self.metadata(found), complaint, found, is_whole=True)
+            return Unreadable(self.metadata(obj), complaint)
+        return Unreadable(self.metadata(obj), complaint, obj, is_whole=True)
 
     def to_invalid_object(self, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
         """See the function `to_invalid_object`."""
@@ -128,25 +128,25 @@ class Resource(Generic[T]):
     def decode(self, raw: bytes | msgspec.Raw) -> T:
         """Decode an object. InvalidObject if it is malformed."""
         try:
-            found = decoder(self.model).decode(raw)
+            obj = decoder(self.model).decode(raw)
         except msgspec.MsgspecError as error:
             raise fields.translate_decode_error(error, raw).of(
                 self.kind, self.read_identity(raw).key or "without a name"
             ) from error
         except UNDECODABLE as error:
             raise self.to_invalid_text(self.read_identity(raw), error) from error
-        if isinstance(found, dict):
+        if isinstance(obj, dict):
             # items of typed lists have no apiVersion and kind
-            found.setdefault("apiVersion", self.api_version)
-            found.setdefault("kind", self.kind)
-            read_meta(found, self.kind)
-        return found
+            obj.setdefault("apiVersion", self.api_version)
+            obj.setdefault("kind", self.kind)
+            read_meta(obj, self.kind)
+        return obj
 
-    def metadata(self, found: T) -> meta.ObjectMeta:
+    def metadata(self, obj: T) -> meta.ObjectMeta:
         """The metadata of an object of this resource."""
-        if isinstance(found, meta.Object):
-            return found.meta
-        return read_meta(cast(Mapping[str, Any], found), self.kind)
+        if isinstance(obj, meta.Object):
+            return obj.meta
+        return read_meta(cast(Mapping[str, Any], obj), self.kind)
 
     def read_identity(self, raw: bytes | msgspec.Raw) -> meta.ObjectMeta:
         """apiVersion, kind and metadata of a malformed object, as far as they are readable."""
@@ -166,9 +166,9 @@ def to_invalid_object(kind: str, metadata: meta.ObjectMeta, error: BaseException
     return errors.InvalidObject(kind, name, "the object", found, "an object that can be handled")
 
 
-def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta:
+def read_meta(obj: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta:
     """Metadata of a JSON object. InvalidObject if it is invalid."""
-    metadata = found.get("metadata") or {}
+    metadata = obj.get("metadata") or {}
     try:
         return msgspec.convert(metadata, meta.ObjectMeta)
     except msgspec.ValidationError as error:

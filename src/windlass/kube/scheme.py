@@ -293,9 +293,9 @@ def decode_object(raw: Raw, header: TypeHeader | None = None) -> meta.Object:
     header = header or read_header(text)
     model = KINDS.get((header.api_version or "", header.kind or ""))
     if model is None:
-        found = f"{header.api_version} {header.kind}"
+        kind_name = f"{header.api_version} {header.kind}"
         raise errors.InvalidObject(
-            header.kind or "object", _read_name(text), "kind", found, "a kind that is known here"
+            header.kind or "object", _read_name(text), "kind", kind_name, "a kind that is known here"
         )
     return decode_as(model, text)
 

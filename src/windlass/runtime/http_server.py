@@ -65,11 +65,11 @@ def is_loopback_request(request: web.Request) -> bool:
     if not request.remote:
         return True  # a Unix socket
     try:
-        found = ipaddress.ip_address(request.remote)
+        address = ipaddress.ip_address(request.remote)
     except ValueError:
         return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return found.is_loopback if mapped is None else bool(mapped.is_loopback)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address.is_loopback if mapped is None else bool(mapped.is_loopback)
 
 
 _POLICY = "; ".join((

@@ -84,9 +84,9 @@ def scale_limit(limit: int | str, of: int) -> int:
     return limit if isinstance(limit, int) else math.ceil(int(limit[:-1]) * of / 100)
 
 
-def parse_amounts(said: Mapping[str, Any] | None) -> dict[str, int]:
+def parse_amounts(amounts: Mapping[str, Any] | None) -> dict[str, int]:
     """Amounts in units of 10⁻⁹."""
-    return {name: quantity.read_quantity(amount).nano for name, amount in (said or {}).items()}
+    return {name: quantity.read_quantity(amount).nano for name, amount in (amounts or {}).items()}
 
 
 def pod_requests(spec: Json) -> dict[str, int]:
@@ -301,8 +301,8 @@ class DisruptionBudgetRule:
         self._note(key, pod)
         if before is not None and is_deleting(pod) and not is_deleting(before) and _is_evicted(pod):
             for name, was in was_healthy.items():
-                if was and name in self._budgets and (said := self._violation_text(name)):
-                    yield key, said
+                if was and name in self._budgets and (violation := self._violation_text(name)):
+                    yield key, violation
 
     def _note(self, key: str, pod: Json) -> None:
         is_healthy = is_condition_true(pod, "Ready") and not is_deleting(pod)

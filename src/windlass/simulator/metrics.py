@@ -285,8 +285,11 @@ class MetricsCollector:
         if change.now is not None and api_client.is_ready(change.now):
             instance = self._cluster.cloud.instances.get(f"default/{name}")
             if instance is not None:
-                found = self._ready[name] = (instance.group.name, resource_requests.node_allocatable(change.now))
-                self._change_ready(*found, 1)
+                group_and_size = self._ready[name] = (
+                    instance.group.name,
+                    resource_requests.node_allocatable(change.now),
+                )
+                self._change_ready(*group_and_size, 1)
 
     def _change_ready(self, group: str, has: resource_requests.ResourceList, sign: int) -> None:
         self._ready_count[group] += sign
@@ -407,11 +410,11 @@ class ExpectationResult:
 
     def __str__(self) -> str:
         expected = self.expected
-        found = f"{self.least:g}" if self.least == self.most else f"{self.least:g} to {self.most:g}"
+        measured = f"{self.least:g}" if self.least == self.most else f"{self.least:g} to {self.most:g}"
         limits = [f"at least {expected.at_least:g}"] if expected.at_least is not None else []
         limits += [f"at most {expected.at_most:g}"] if expected.at_most is not None else []
         of = f" of {expected.group}" if expected.group else ""
-        return f"{expected.measure}{of}: found {found}, expected {' and '.join(limits)}"
+        return f"{expected.measure}{of}: found {measured}, expected {' and '.join(limits)}"
 
 
 def check_expectation(expected: Expectation, totals: Totals, series: MetricSeries) -> ExpectationResult:
@@ -426,8 +429,8 @@ def check_expectation(expected: Expectation, totals: Totals, series: MetricSerie
 
 def _numbers(expected: Expectation, series: MetricSeries) -> Sequence[float]:
     if expected.measure != "nodes":
-        found: Sequence[float] = getattr(series, expected.measure)
-        return found
+        values: Sequence[float] = getattr(series, expected.measure)
+        return values
     group = expected.group
     selected = [numbers for name, numbers in series.nodes.items() if group is None or name == group]
     selected = selected or [numbers for name, numbers in series.nodes.items() if name.rpartition("-")[0] == group]

@@ -71,7 +71,9 @@ class ScenarioDriver:
         for name in sorted(namespaces - {"default", "kube-system"}):
             self._api.post(api_client.NAMESPACES, {"metadata": {"name": name}})
         classes = {
-            manifests.priority_class_name(one): one for one in self._scenario.workloads if one.priority is not None
+            manifests.priority_class_name(workload): workload
+            for workload in self._scenario.workloads
+            if workload.priority is not None
         }
         for workload in classes.values():
             self._api.post(api_client.PRIORITY_CLASSES, manifests.make_priority_class(workload))
@@ -134,9 +136,9 @@ class ScenarioDriver:
                 self._cluster.queue.submit(job, f"{workload.provisioning}.autoscaling.x-k8s.io")
 
     def _scale(self, workload: model.Workload, to: int) -> None:
-        found = self._find(workload)
-        if found is not None and found["spec"].get("replicas") != to:
-            self._api.update_spec(manifests.WORKLOAD_KINDS[workload.kind], found, replicas=to)
+        owner = self._find(workload)
+        if owner is not None and owner["spec"].get("replicas") != to:
+            self._api.update_spec(manifests.WORKLOAD_KINDS[workload.kind], owner, replicas=to)
 
     def _find(self, workload: model.Workload) -> Json | None:
         return self._api.find(manifests.WORKLOAD_KINDS[workload.kind], f"{workload.namespace}/{workload.name}")
@@ -183,10 +185,10 @@ class ScenarioDriver:
             self._event_loop.call_later(step.every, lambda: self._burst(step, remaining - 1))
 
     def _roll_out(self, workload: model.Workload) -> None:
-        found = self._find(workload)
-        if found is not None:
-            template = api_client.with_annotation(found["spec"]["template"], _RESTARTED_AT, self._api.now())
-            self._api.update_spec(api_client.DEPLOYMENTS, found, template=template)
+        owner = self._find(workload)
+        if owner is not None:
+            template = api_client.with_annotation(owner["spec"]["template"], _RESTARTED_AT, self._api.now())
+            self._api.update_spec(api_client.DEPLOYMENTS, owner, template=template)
 
     def _remove(self, workload: model.Workload) -> None:
         path = self._api.path_of(manifests.WORKLOAD_KINDS[workload.kind], workload.namespace)
@@ -200,10 +202,10 @@ class ScenarioDriver:
                 act(node_group.name)
 
     def _upgrade(self, name: str) -> None:
-        found = self._api.list_objects(api_client.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
-        template = found["spec"]["template"]
+        machine_deployment = self._api.list_objects(api_client.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
+        template = machine_deployment["spec"]["template"]
         spec = {**template["spec"], "version": template["spec"]["version"] + "-next"}
-        self._api.update_spec(api_client.MACHINE_DEPLOYMENTS, found, template={**template, "spec": spec})
+        self._api.update_spec(api_client.MACHINE_DEPLOYMENTS, machine_deployment, template={**template, "spec": spec})
 
     def _resize(self, name: str, to: int) -> None:
         key = f"{node_groups.NAMESPACE}/{name}"

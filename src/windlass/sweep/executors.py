@@ -118,7 +118,7 @@ class _WorkerPool:
                 if worker.task is None and waiting:
                     self._give(worker, waiting.popleft())
             ready = connection.wait([worker.connection for worker in self._workers if worker.task])
-            for worker in [one for one in self._workers if one.connection in ready]:
+            for worker in [worker for worker in self._workers if worker.connection in ready]:
                 task, worker.task = worker.task, None
                 assert task is not None
                 try:

@@ -92,13 +92,13 @@ def parse_axes(texts: Sequence[str]) -> list[SearchAxis]:
     """Axes of all `--try` options. InvalidInput names the flag, what was found and what is accepted."""
     if not texts:
         raise errors.InvalidInput("--try: found nothing to try, accepted are flags: --try --expander=least-waste,price")
-    found: dict[str, SearchAxis] = {}
+    axes: dict[str, SearchAxis] = {}
     for text in texts:
         axis = _parse_axis(text)
-        if axis.flag in found:
+        if axis.flag in axes:
             raise errors.InvalidInput(f"--try {text}: found --{axis.flag} a second time, accepted is each flag once")
-        found[axis.flag] = axis
-    return list(found.values())
+        axes[axis.flag] = axis
+    return list(axes.values())
 
 
 def _parse_axis(text: str) -> SearchAxis:
@@ -133,12 +133,12 @@ def _check_flag(name: str) -> flag_values.ValueReader:
 
 
 def _parse_choices(text: str, name: str, read: flag_values.ValueReader, values: str) -> ChoiceAxis:
-    found = [part.replace("+", ",") if read in _LIST_READERS else part for part in values.split(",")]
-    for value in found:
+    choices = [part.replace("+", ",") if read in _LIST_READERS else part for part in values.split(",")]
+    for value in choices:
         if not value and read is not flag_values.read_text:
             raise errors.InvalidInput(f"--try {text}: found an empty value, accepted are values like --{name}=a,b")
         _check_value(name, read, value)
-    return ChoiceAxis(name, tuple(dict.fromkeys(found)))
+    return ChoiceAxis(name, tuple(dict.fromkeys(choices)))
 
 
 def _check_value(name: str, read: flag_values.ValueReader, value: str) -> object:
@@ -297,8 +297,8 @@ class SweepPlan:
         given = {**format_flags(self.sweep_input.scenario), **self.settings[number]}
         if flag in given:
             return given[flag]
-        found = {**flags.DECISION_FLAGS, **flags.PROCESS_FLAGS}.get(flag)
-        return "windlass" if found is None else _shorten(found)
+        flag_ = {**flags.DECISION_FLAGS, **flags.PROCESS_FLAGS}.get(flag)
+        return "windlass" if flag_ is None else _shorten(flag_)
 
     @property
     def fingerprint(self) -> str:

@@ -53,14 +53,16 @@ def _read_resource_slice(resource_slice: resource.ResourceSlice) -> dynamic_reso
     )
 
 
-def _read_node_selection(found: resource.ResourceSliceSpec | resource.Device, at: str) -> dynamic_resources.NodeReach:
+def _read_node_selection(
+    selection: resource.ResourceSliceSpec | resource.Device, at: str
+) -> dynamic_resources.NodeReach:
     """As kube-scheduler decides: by the name, else by `allNodes`, else by the selector."""
-    if found.node_name or found.all_nodes:
-        return dynamic_resources.NodeReach(found.node_name or "", bool(found.all_nodes))
+    if selection.node_name or selection.all_nodes:
+        return dynamic_resources.NodeReach(selection.node_name or "", bool(selection.all_nodes))
     try:
-        selector = selectors.parse_node_selector(found.node_selector, f"{at}.nodeSelector")
+        selector = selectors.parse_node_selector(selection.node_selector, f"{at}.nodeSelector")
     except selectors.InvalidSelector as error:
-        shown = selectors.format_node_selector(found.node_selector or core.NodeSelector())
+        shown = selectors.format_node_selector(selection.node_selector or core.NodeSelector())
         return dynamic_resources.NodeReach(selector_fault=f"failed to parse node selector {shown}: {error.message}")
     return dynamic_resources.NodeReach(node_selector=selector)
 
@@ -406,7 +408,7 @@ def read_extended_resources(spec: pods.PodSpec) -> tuple[facts.ExtendedRequest, 
             for i in range(len(initial))
             if i not in staying
         ]
-        most = max(passing, key=lambda one: one[1], default=(0, 0))
+        most = max(passing, key=lambda pair: pair[1], default=(0, 0))
         if most[1] > 0:
             extended_requests.append(_make_extended_request(containers[most[0]], most[0], name, most[1]))
         extended_requests += [

@@ -16,11 +16,11 @@ from windlass.kube.models import core, meta
 
 def read_fields(readers: Mapping[str, Callable[[], object]]) -> dict[str, Any]:
     """Return the fields that can be read, by name. Errors of the others were reported already."""
-    found: dict[str, Any] = {}
+    node_fields: dict[str, Any] = {}
     for name, read_part in readers.items():
         with contextlib.suppress(Exception):
-            found[name] = read_part()
-    return found
+            node_fields[name] = read_part()
+    return node_fields
 
 
 _NATIVE_RESOURCES = (facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE)

@@ -87,8 +87,8 @@ class PodReader:
     ) -> tuple[facts.Pod, errors.InvalidObject | None]:
         """Read a pod, with a warning about ignored fields, such as an unknown operator, as in kube-scheduler."""
         try:
-            found, complaint = self._read(pod, pending)
-            return found, None if complaint is None else complaint.of("Pod", pod.meta.key)
+            pod_fact, complaint = self._read(pod, pending)
+            return pod_fact, None if complaint is None else complaint.of("Pod", pod.meta.key)
         except fields.InvalidField as error:
             raise error.of("Pod", pod.meta.key) from error
         except msgspec.MsgspecError as error:
@@ -145,7 +145,7 @@ class PodReader:
         unschedulable_since_s, is_ready, scheduling_reason = _read_conditions(status, created_s)
         labels = metadata.labels or facts.NO_LABELS
         is_bound = bool(node_name) and not pending
-        found = facts.Pod(
+        pod_fact = facts.Pod(
             namespace=metadata.namespace or "",
             name=metadata.name or "",
             uid=metadata.uid or "",
@@ -169,7 +169,7 @@ class PodReader:
             drain_behavior=_read_drain_behavior(labels) if well_known.DRAIN_LABEL in labels else _DEFAULT_DRAIN,
             scheduling_reason="" if is_bound or template.is_gated else scheduling_reason,
         )
-        return found, template.complaint
+        return pod_fact, template.complaint
 
     def _template(self, pod: pods.Pod, spec: bytes, node_name: str) -> PodTemplateFacts:
         key = pod_identity.template_key(spec, node_name, pod.meta)

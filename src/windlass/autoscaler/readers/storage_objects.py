@@ -92,8 +92,8 @@ def read_pod_volumes(volumes: list[pods.Volume] | None) -> tuple[facts.Volume, .
 
     The claim name of an ephemeral volume depends on the pod: `resolve_ephemeral_claims` fills it in.
     """
-    found = (_read_pod_volume(volume, f"spec.volumes[{i}]") for i, volume in enumerate(volumes or ()))
-    return tuple(volume for volume in found if volume is not None)
+    pod_volumes = (_read_pod_volume(volume, f"spec.volumes[{i}]") for i, volume in enumerate(volumes or ()))
+    return tuple(volume for volume in pod_volumes if volume is not None)
 
 
 def resolve_ephemeral_claims(
@@ -313,12 +313,12 @@ def read_storage_class(storage_class: core.StorageClass) -> facts.StorageClass:
 
 def _read_topology(term: core.TopologyTerm) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the (key, values) pairs of a term; none, which no node matches, if one cannot be parsed."""
-    found = tuple(
+    expressions = tuple(
         (topology_expression.key or "", tuple(topology_expression.values or ()))
         for topology_expression in term.match_label_expressions or ()
     )
-    is_parsable = not any(selectors.validate_requirement(key, Operator.IN, values) for key, values in found)
-    return found if is_parsable else ()
+    is_parsable = not any(selectors.validate_requirement(key, Operator.IN, values) for key, values in expressions)
+    return expressions if is_parsable else ()
 
 
 def read_csi_node(node: core.CSINode) -> facts.CSINode:

@@ -126,17 +126,17 @@ class Recording:
         given = StartMemory(frame.get("again", False), frame.get("memory"))
         return RecordedStep(number, frame["of"], frame["at_s"], self._seen, given, recorded)
 
-    def _read_observation(self, found: value_codec.Plain) -> Observation:
+    def _read_observation(self, encoded: value_codec.Plain) -> Observation:
         """Read an observation: the same object as before where nothing changed, as in the recorded process."""
         last = self._seen
-        if not found and not last.opinions and not last.refused and not last.failed:
+        if not encoded and not last.opinions and not last.refused and not last.failed:
             return last
         new: dict[str, Any] = {
             "opinions": value_codec.decode_value(
-                tuple[scale_up_status.BestOptionsResponse, ...], found.get("opinions", ())
+                tuple[scale_up_status.BestOptionsResponse, ...], encoded.get("opinions", ())
             ),
-            "refused": value_codec.decode_value(dict[str, node_groups.InstanceError], found.get("refused", {})),
-            "failed": value_codec.decode_failed(found.get("failed", ())),
+            "refused": value_codec.decode_value(dict[str, node_groups.InstanceError], encoded.get("refused", {})),
+            "failed": value_codec.decode_failed(encoded.get("failed", ())),
         }
         for name, members in (
             ("groups", value_codec.GROUP_CODEC),
@@ -147,20 +147,20 @@ class Recording:
             ("spares", value_codec.BUFFER_POD_CODEC),
             ("machine_drain_rules", value_codec.DRAIN_RULE_CODEC),
         ):
-            if name in found:
-                new[name] = members.apply_changes(getattr(last, name), found[name])
-        if "controllers" in found:
-            new["controllers"] = _index_controllers(self._change_controllers(found["controllers"]))
-        if "evictions" in found:
-            new["evictions"] = value_codec.decode_value(EvictionState, found["evictions"])
-        if "held" in found:
-            new["held"] = value_codec.decode_value(tuple[node_groups.HeldGroup, ...], found["held"])
-        if "priorities" in found:
-            new["priorities"] = value_codec.decode_rules(found["priorities"])
+            if name in encoded:
+                new[name] = members.apply_changes(getattr(last, name), encoded[name])
+        if "controllers" in encoded:
+            new["controllers"] = _index_controllers(self._change_controllers(encoded["controllers"]))
+        if "evictions" in encoded:
+            new["evictions"] = value_codec.decode_value(EvictionState, encoded["evictions"])
+        if "held" in encoded:
+            new["held"] = value_codec.decode_value(tuple[node_groups.HeldGroup, ...], encoded["held"])
+        if "priorities" in encoded:
+            new["priorities"] = value_codec.decode_rules(encoded["priorities"])
         return replace(last, **new)
 
-    def _change_controllers(self, found: value_codec.Plain) -> tuple[facts.Controller, ...]:
-        return value_codec.CONTROLLER_CODEC.apply_changes(tuple((self._seen.controllers or {}).values()), found)
+    def _change_controllers(self, encoded: value_codec.Plain) -> tuple[facts.Controller, ...]:
+        return value_codec.CONTROLLER_CODEC.apply_changes(tuple((self._seen.controllers or {}).values()), encoded)
 
 
 def restore_memory(given: StartMemory, before: LoopMemory, result: LoopMemory) -> LoopMemory:

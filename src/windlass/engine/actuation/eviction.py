@@ -326,13 +326,13 @@ class RemainingPods:
 def find_remaining_pods(drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> RemainingPods:
     """Classify the pods that are still on the node."""
     snapshot = context.observation.snapshot
-    found: dict[str, list[facts.Pod]] = {"holding": [], "agents": [], "late": []}
+    by_kind: dict[str, list[facts.Pod]] = {"holding": [], "agents": [], "late": []}
     for row in snapshot.pods_on(snapshot.nodes.rows[drain.name]):
         pod = snapshot.pod(row)
         part = _classify_pod(pod, drain, evicting, context)
         if part:
-            found[part].append(pod)
-    return RemainingPods(**{part: tuple(pods) for part, pods in found.items()})
+            by_kind[part].append(pod)
+    return RemainingPods(**{part: tuple(pods) for part, pods in by_kind.items()})
 
 
 def _classify_pod(pod: facts.Pod, drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> str:

@@ -307,14 +307,14 @@ def reconcile_buffers(
         key=lambda capacity_buffer: (capacity_buffer.created_s, capacity_buffer.name),
     )
     allowance, statuses, missing = QuotaAllowance(quotas), dict[str, BufferStatus](), False
-    for one in ours:
-        kept = what.get(one.key)
+    for own_buffer in ours:
+        kept = what.get(own_buffer.key)
         missing |= isinstance(kept, str)
-        status = one.status if kept is None else _resolve(one, kept, now_s)
+        status = own_buffer.status if kept is None else _resolve(own_buffer, kept, now_s)
         counted = (kept.before or kept.sample) if isinstance(kept, ResolvedTemplate) else None
         if counted is not None and status.replicas is not None and counted.requests:
-            status = _limit(one, status, counted, allowance, now_s)
-        statuses[one.key] = status
+            status = _limit(own_buffer, status, counted, allowance, now_s)
+        statuses[own_buffer.key] = status
     return ReconciledBuffers(statuses, missing or bool(allowance.faults))
 
 

@@ -116,7 +116,7 @@ def inject_missing_pods(
         for row in snapshot.pending()
         if kinds[row] in owned and row not in waiting and table.template_key(row).is_gated
     ]
-    found: list[int] = []
+    injected_rows: list[int] = []
     for missing in find_missing_pods(desired, (snapshot.pod(row) for row in rows)):
-        found += snapshot.append_pods(missing.like, list(missing.names))
-    return found
+        injected_rows += snapshot.append_pods(missing.like, list(missing.names))
+    return injected_rows

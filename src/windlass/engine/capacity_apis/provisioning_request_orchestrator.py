@@ -77,9 +77,9 @@ def check_capacity(
     for request in requests:
         queue.set_condition(request, provisioning_request_queue.IS_ACCEPTED)
         explains = queue.explains_rejections and len(requests) == 1  # for each of a batch it would take too long
-        found, why_not = _find_capacity(queue, placer, request, injected.get(request.key), search, explains)
-        if found is not None:
-            places |= found
+        has_capacity, why_not = _find_capacity(queue, placer, request, injected.get(request.key), search, explains)
+        if has_capacity is not None:
+            places |= has_capacity
             queue.set_condition(request, provisioning_request_queue.CAPACITY_FOUND)
             result = ScaleUpResult.SUCCESSFUL
         elif request.parameters.get(NO_RETRY_PARAMETER) == "true":

@@ -176,7 +176,7 @@ def find_expired(
         elif len(given_up) < MAX_EXPIRED_PER_LOOP - len(ended) and request.created_s + EXPIRATION_S < now_s:
             given_up.append(request)
     return [(provisioning_request, BOOKING_TIME_EXPIRED) for provisioning_request in ended] + [
-        (one, REQUEST_EXPIRED) for one in given_up
+        (request, REQUEST_EXPIRED) for request in given_up
     ]
 
 

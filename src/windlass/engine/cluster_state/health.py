@@ -100,14 +100,19 @@ def find_wrong_sizes(
 
 
 def check_group(
-    found: Readiness | None, acceptable: cluster_health.AcceptableRange, limits: settings.HealthSettings
+    assessed_health: Readiness | None, acceptable: cluster_health.AcceptableRange, limits: settings.HealthSettings
 ) -> cluster_health.HealthVerdict:
     """Does the group have the nodes that it should have by now? An empty group must just have been scaled up."""
-    if found is None:
+    if assessed_health is None:
         is_healthy = acceptable.target == 0 or (acceptable.min == 0 and acceptable.target > 0)
         return cluster_health.HealthVerdict(is_healthy, max(acceptable.min, 0), 0)
-    lacking = max(acceptable.min - len(found.ready) - len(found.suspended), 0)
-    nodes = sum(map(len, (found.ready, found.unready, found.not_started, found.suspended)))
+    lacking = max(acceptable.min - len(assessed_health.ready) - len(assessed_health.suspended), 0)
+    nodes = sum(
+        map(
+            len,
+            (assessed_health.ready, assessed_health.unready, assessed_health.not_started, assessed_health.suspended),
+        )
+    )
     return cluster_health.HealthVerdict(_is_tolerable(lacking, nodes, limits), lacking, nodes)
 
 

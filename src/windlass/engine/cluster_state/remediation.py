@@ -28,25 +28,25 @@ def do_nothing(groups: Iterable[NodeGroup], stop: decision_record.LoopStop) -> d
 
 
 def plan_remediation(
-    groups: Collection[NodeGroup], found: ClusterHealth, active_settings: settings.Settings, now_s: float
+    groups: Collection[NodeGroup], assessed_health: ClusterHealth, active_settings: settings.Settings, now_s: float
 ) -> decision_record.Remediation:
     """All remediation that is due."""
     sizes: decision_record.GroupSizes = {
         group.id: decision_record.GroupSize(group.target_size, len(group.instances)) for group in groups
     }
-    reverts = _revert_unfulfilled(groups, found, sizes, active_settings)
+    reverts = _revert_unfulfilled(groups, assessed_health, sizes, active_settings)
     sizes = _apply_decreases(sizes, reverts)
-    unregistered = _remove_unregistered(groups, found, sizes, active_settings)
+    unregistered = _remove_unregistered(groups, assessed_health, sizes, active_settings)
     sizes = _apply_removals(sizes, unregistered)
-    if not found.verdict.is_healthy:
+    if not assessed_health.verdict.is_healthy:
         return decision_record.Remediation(
             tuple(reverts), tuple(unregistered), (), (), sizes, {}, decision_record.LoopStop.UNHEALTHY
         )
     uncreated = _remove_uncreated(_without_removed(groups, unregistered), sizes, active_settings)
     sizes = _apply_removals(sizes, uncreated)
-    fixes = _fix_sizes(groups, found, sizes, active_settings, now_s)
+    fixes = _fix_sizes(groups, assessed_health, sizes, active_settings, now_s)
     sizes = _apply_decreases(sizes, fixes)
-    upcoming = _find_upcoming(found, sizes, unregistered, now_s)
+    upcoming = _find_upcoming(assessed_health, sizes, unregistered, now_s)
     stop = None if active_settings.deviations.isolate_size_fixes else _find_stop_after_fixes(fixes)
     return decision_record.Remediation(
         tuple(reverts), tuple(unregistered), tuple(uncreated), tuple(fixes), sizes, upcoming, stop
@@ -55,13 +55,13 @@ def plan_remediation(
 
 def _revert_unfulfilled(
     groups: Iterable[NodeGroup],
-    found: ClusterHealth,
+    assessed_health: ClusterHealth,
     sizes: decision_record.GroupSizes,
     active_settings: settings.Settings,
 ) -> list[decision_record.SizeDecrease]:
     reverts = []
     for group in _select_repairable(groups, active_settings):
-        size, by = sizes[group.id], found.groups[group.id].progress.overdue
+        size, by = sizes[group.id], assessed_health.groups[group.id].progress.overdue
         if active_settings.deviations.revert_only_missing_nodes:
             by = min(by, _count_spare(group, size))
         if by > 0:
@@ -71,15 +71,15 @@ def _revert_unfulfilled(
 
 def _remove_unregistered(
     groups: Iterable[NodeGroup],
-    found: ClusterHealth,
+    assessed_health: ClusterHealth,
     sizes: decision_record.GroupSizes,
     active_settings: settings.Settings,
 ) -> list[decision_record.InstanceRemoval]:
     """Those that have been unregistered longest go first; where only some may go, the others wait."""
-    is_forced, since = active_settings.health.force_delete_unregistered_nodes, found.memory.unregistered_since
+    is_forced, since = active_settings.health.force_delete_unregistered_nodes, assessed_health.memory.unregistered_since
     removals = []
     for group in _select_repairable(groups, active_settings):
-        size, seen = sizes[group.id], found.groups[group.id].readiness
+        size, seen = sizes[group.id], assessed_health.groups[group.id].readiness
         kept = {instance.provider_id for instance in group.instances if instance.had_node}
         late = (instance for instance in (seen.long_unregistered if seen else ()) if instance not in kept)
         doomed = sorted(late, key=lambda instance: (since[instance], instance))
@@ -146,7 +146,7 @@ def _complete_atomic_group(
 
 def _fix_sizes(
     groups: Iterable[NodeGroup],
-    found: ClusterHealth,
+    assessed_health: ClusterHealth,
     sizes: decision_record.GroupSizes,
     active_settings: settings.Settings,
     now_s: float,
@@ -155,7 +155,7 @@ def _fix_sizes(
     fixes = []
     for group in _select_repairable(groups, active_settings):
         time_s = settings.for_group(active_settings, group.options).max_node_provision_time_s
-        size, by = sizes[group.id], _count_excess(found.groups[group.id].wrong_size, time_s, now_s)
+        size, by = sizes[group.id], _count_excess(assessed_health.groups[group.id].wrong_size, time_s, now_s)
         if active_settings.deviations.isolate_size_fixes:
             by = min(by, _count_spare(group, size))
         if by > 0:
@@ -177,7 +177,7 @@ def _count_spare(group: NodeGroup, size: decision_record.GroupSize) -> int:
 
 
 def _find_upcoming(
-    found: ClusterHealth,
+    assessed_health: ClusterHealth,
     sizes: decision_record.GroupSizes,
     unregistered: Iterable[decision_record.InstanceRemoval],
     now_s: float,
@@ -186,9 +186,9 @@ def _find_upcoming(
     removed = {removal.group: len(removal.instances) for removal in unregistered if removal.is_possible}
     return health.find_upcoming(
         {group: size.target + removed.get(group, 0) for group, size in sizes.items()},
-        {group: group_health.readiness for group, group_health in found.groups.items()},
-        found.memory.requests.scale_ups,
-        found.memory.backoffs,
+        {group: group_health.readiness for group, group_health in assessed_health.groups.items()},
+        assessed_health.memory.requests.scale_ups,
+        assessed_health.memory.backoffs,
         now_s,
     )
 

@@ -92,7 +92,7 @@ def list_effective_nodes(
 
 def find_upcoming_and_unready(
     upcoming: UpcomingByGroup,
-    found: cluster_health.ClusterHealth,
+    assessed_health: cluster_health.ClusterHealth,
     made: GroupTemplates,
     nodes: Sequence[facts.Node],
     observation: Observation,
@@ -101,7 +101,7 @@ def find_upcoming_and_unready(
     """The upcoming nodes, without those that have registered and are not matched to an instance yet."""
     if not upcoming or not active_settings.deviations.recognise_newcomers:
         return upcoming
-    scale_ups, inventory = found.memory.requests.scale_ups, observation.snapshot.devices.inventory
+    scale_ups, inventory = assessed_health.memory.requests.scale_ups, observation.snapshot.devices.inventory
     return match_unready_nodes(upcoming, scale_ups, made, nodes, observation.group_of_nodes(), inventory)
 
 
@@ -154,7 +154,7 @@ def _add_upcoming(snapshot: Snapshot, made: GroupTemplates, upcoming: UpcomingBy
 
 
 def check_groups(
-    found: cluster_health.ClusterHealth,
+    assessed_health: cluster_health.ClusterHealth,
     sizes: Mapping[str, int],
     under_way: cluster_health.ScaleRequests,
     limits: settings.HealthSettings,
@@ -162,21 +162,21 @@ def check_groups(
     """Health verdicts on the groups with these target sizes."""
     readinesses = {
         group: group_health.readiness
-        for group, group_health in found.groups.items()
+        for group, group_health in assessed_health.groups.items()
         if group_health.readiness is not None
     }
     ranges = health.find_ranges(sizes, readinesses, under_way)
     return {group: health.check_group(readinesses.get(group), ranges[group], limits) for group in sizes}
 
 
-def list_verdicts(found: cluster_health.ClusterHealth) -> dict[str, cluster_health.HealthVerdict]:
+def list_verdicts(assessed_health: cluster_health.ClusterHealth) -> dict[str, cluster_health.HealthVerdict]:
     """Health verdicts by group."""
-    return {group: group_health.verdict for group, group_health in found.groups.items()}
+    return {group: group_health.verdict for group, group_health in assessed_health.groups.items()}
 
 
 def find_unsafe(
     groups: Iterable[node_groups.NodeGroup],
-    found: cluster_health.ClusterHealth,
+    assessed_health: cluster_health.ClusterHealth,
     verdicts: Mapping[str, cluster_health.HealthVerdict],
     active_deviations: deviations.Deviations,
 ) -> dict[str, scale_up_status.SkipReason]:
@@ -189,7 +189,7 @@ def find_unsafe(
             unsafe[group.id] = reasons.REPLICAS_OWNED if is_topology else reasons.REPLICAS_MANAGED
         elif not verdicts[group.id].is_healthy:
             unsafe[group.id] = scale_up_status.SkipReason.NOT_READY
-        elif found.groups[group.id].backoff is not None:
+        elif assessed_health.groups[group.id].backoff is not None:
             unsafe[group.id] = scale_up_status.SkipReason.BACKOFF
     return unsafe
 

@@ -337,14 +337,14 @@ def pool_utilization(slices: ResourceSlices, allocated: Set[DeviceId]) -> Mappin
     pools: dict[PoolId, list[ResourceSlice]] = {}
     for resource_slice in slices:
         pools.setdefault(resource_slice.pool_id, []).append(resource_slice)
-    found: dict[PoolId, float] = {}
+    utilization: dict[PoolId, float] = {}
     for id in sorted(pools):
         newest = max(one.generation for one in pools[id])
         current = [one for one in pools[id] if one.generation == newest]
         if len(current) != current[0].slice_count:
             return id
-        found[id] = _utilization_of_pool(id, current, allocated)
-    return found
+        utilization[id] = _utilization_of_pool(id, current, allocated)
+    return utilization
 
 
 def highest_pool_utilization(pools: Mapping[PoolId, float]) -> tuple[str, float]:

@@ -83,9 +83,11 @@ def find_visible_devices(
     resource_slices: Iterable[ResourceSlice], everything: Mapping[PoolId, ResourceSlices], reaches: IsReachable
 ) -> VisibleDevices:
     """What a node sees. `seen` are slices that it can use, or part of; `everything` all slices of each pool."""
-    found = [_build(id, slices, everything.get(id, ()), reaches) for id, slices in _newest(resource_slices).items()]
-    known = sorted((item for item in found if item is not None), key=lambda one: (one[2], one[0].id))
-    return VisibleDevices(tuple(entry[0] for entry in known), tuple(candidate for one in known for candidate in one[1]))
+    pools = [_build(id, slices, everything.get(id, ()), reaches) for id, slices in _newest(resource_slices).items()]
+    known = sorted((item for item in pools if item is not None), key=lambda one: (one[2], one[0].id))
+    return VisibleDevices(
+        tuple(entry[0] for entry in known), tuple(candidate for pool in known for candidate in pool[1])
+    )
 
 
 def _newest(resource_slices: Iterable[ResourceSlice]) -> dict[PoolId, list[ResourceSlice]]:
@@ -110,27 +112,27 @@ def _build(id: PoolId, slices: list[ResourceSlice], everything: ResourceSlices, 
     if len(slices) != first.slice_count:
         if any(resource_slice.generation > first.generation for resource_slice in everything):
             return None
-        current = [one for one in everything if one.generation == first.generation]
+        current = [resource_slice for resource_slice in everything if resource_slice.generation == first.generation]
         if len(current) != first.slice_count:
             return DevicePool(id, is_incomplete=True), (), False
-        names = {one.name for one in slices}
-        others = [one for one in current if one.name not in names]
-    in_order = sorted(slices, key=lambda one: one.name)
-    offering = [one for one in in_order if not one.counters]
-    counters = [counter for one in (*in_order, *others) for counter in one.counters]
+        names = {resource_slice.name for resource_slice in slices}
+        others = [resource_slice for resource_slice in current if resource_slice.name not in names]
+    in_order = sorted(slices, key=lambda resource_slice: resource_slice.name)
+    offering = [resource_slice for resource_slice in in_order if not resource_slice.counters]
+    counters = [counter for resource_slice in (*in_order, *others) for counter in resource_slice.counters]
     if _is_contradictory(offering, counters, [*slices, *others]):
         return DevicePool(id, is_invalid=True), (), False
     drawing = tuple(
         (DeviceId(*id, device.name), device)
-        for one in (*offering, *others)
-        for device in one.devices
+        for resource_slice in (*offering, *others)
+        for device in resource_slice.devices
         if device.consumes
     )
     pool = DevicePool(id, counters=tuple(counters), drawing=drawing)
     candidates = tuple(
-        CandidateDevice(DeviceId(*id, device.name), device, pool, *_reach(one, device, reaches))
-        for one in offering
-        for device in one.devices
+        CandidateDevice(DeviceId(*id, device.name), device, pool, *_reach(resource_slice, device, reaches))
+        for resource_slice in offering
+        for device in resource_slice.devices
     )
     return pool, candidates, any(candidate.device.has_binding_conditions for candidate in candidates)
 
@@ -141,7 +143,9 @@ def is_pool_usable(slices: Sequence[ResourceSlice]) -> bool:
     if len(current) != current[0].slice_count:
         return False
     counters = [counter for resource_slice in current for counter in resource_slice.counters]
-    return not _is_contradictory([one for one in current if not one.counters], counters, current)
+    return not _is_contradictory(
+        [resource_slice for resource_slice in current if not resource_slice.counters], counters, current
+    )
 
 
 def _reach(resource_slice: ResourceSlice, device: Device, reaches: IsReachable) -> tuple[NodeReach, bool]:
@@ -158,8 +162,8 @@ def _is_contradictory(
         return True
     return any(
         name not in known or any(counter not in known[name] for counter, _ in amounts)
-        for one in every
-        for device in one.devices
+        for resource_slice in every
+        for device in resource_slice.devices
         for name, amounts in device.consumes
     )
 
@@ -300,16 +304,16 @@ class DeviceInventory:
         if self._arranged == self.offers_version:
             return
         self._arranged = self.offers_version
-        found: dict[PoolId, list[ResourceSlice]] = {}
+        slices_by_pool: dict[PoolId, list[ResourceSlice]] = {}
         rules = [self.taint_rules[name] for name in sorted(self.taint_rules)]
         for name in sorted(self.slices):
             resource_slice = _taint(self.slices[name], rules if self.release.applies_device_taint_rules else ())
-            found.setdefault(resource_slice.pool_id, []).append(resource_slice)
-        self._pools = {pool: tuple(slices) for pool, slices in found.items()}
+            slices_by_pool.setdefault(resource_slice.pool_id, []).append(resource_slice)
+        self._pools = {pool: tuple(slices) for pool, slices in slices_by_pool.items()}
         shared: list[ResourceSlice] = []
         local: dict[str, list[ResourceSlice]] = {}
-        for slices in found.values():
-            names = {one.reach.node_name for one in slices}
+        for slices in slices_by_pool.values():
+            names = {resource_slice.reach.node_name for resource_slice in slices}
             home = names.pop() if len(names) == 1 else ""
             if home:
                 local.setdefault(home, []).extend(slices)
@@ -331,7 +335,11 @@ class DeviceInventory:
         in_order = sorted(
             self.classes.values(), key=lambda device_class: (-device_class.created_s, device_class.name), reverse=True
         )
-        self._resources = {one.extended_resource_name: one.name for one in in_order if one.extended_resource_name}
+        self._resources = {
+            device_class.extended_resource_name: device_class.name
+            for device_class in in_order
+            if device_class.extended_resource_name
+        }
 
 
 def _taint(resource_slice: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
@@ -391,7 +399,7 @@ class DeviceSetIndex:
         for resource_slice in slices:
             pools.setdefault(resource_slice.pool_id, []).append(resource_slice)
         names = tuple(sorted(pools))
-        others = sorted({one.pool_id for one in shared})
+        others = sorted({resource_slice.pool_id for resource_slice in shared})
         key = tuple(self._key(id, pools[id], others) for id in names)
         number = self._ids.get(key)
         if number is None:
@@ -401,9 +409,17 @@ class DeviceSetIndex:
 
     def _key(self, id: PoolId, slices: list[ResourceSlice], others: list[PoolId]) -> _PoolKey:
         newest = max(resource_slice.generation for resource_slice in slices)
-        current = sorted((one for one in slices if one.generation == newest), key=lambda one: one.name)
+        current = sorted(
+            (resource_slice for resource_slice in slices if resource_slice.generation == newest),
+            key=lambda resource_slice: resource_slice.name,
+        )
         is_complete = len(current) == current[0].slice_count
-        return id.driver, is_complete, bisect(others, id), tuple(self._content(one) for one in current)
+        return (
+            id.driver,
+            is_complete,
+            bisect(others, id),
+            tuple(self._content(resource_slice) for resource_slice in current),
+        )
 
     def _content(self, resource_slice: ResourceSlice) -> int:
         known = self._known.get(resource_slice.name)
@@ -416,7 +432,7 @@ class DeviceSetIndex:
     def retain(self, names: Iterable[str]) -> None:
         """Keep what is known of slices of these names only."""
         kept = set(names)
-        self._known = {name: found for name, found in self._known.items() if name in kept}
+        self._known = {name: entry for name, entry in self._known.items() if name in kept}
 
 
 @dataclass(slots=True)
@@ -434,9 +450,14 @@ class PoolVisibility:
     _sights: dict[tuple[int, int], VisibleDevices] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        found = {resource_slice.reach: None for resource_slice in self.slices}
-        found |= {device.reach: None for one in self.slices if one.is_per_device for device in one.devices}
-        self._reaches = list(found)
+        reaches = {resource_slice.reach: None for resource_slice in self.slices}
+        reaches |= {
+            device.reach: None
+            for resource_slice in self.slices
+            if resource_slice.is_per_device
+            for device in resource_slice.devices
+        }
+        self._reaches = list(reaches)
         self._views.intern(tuple(False for _ in self._reaches))
 
     def of_nodes(self, nodes: "NodeTable") -> arrays.Ids:
@@ -465,18 +486,18 @@ class PoolVisibility:
             return VisibleDevices(fault=fault)
         pools_here = {resource_slice.pool_id for resource_slice in own}
         shared = [
-            one
-            for one in self.slices
-            if one.pool_id not in pools_here
+            resource_slice
+            for resource_slice in self.slices
+            if resource_slice.pool_id not in pools_here
             and (
-                (one.counters and not self.release.sees_counters_of_own_pools_only)
-                or reached[one.reach]
-                or (one.is_per_device and any(reached[device.reach] for device in one.devices))
+                (resource_slice.counters and not self.release.sees_counters_of_own_pools_only)
+                or reached[resource_slice.reach]
+                or (resource_slice.is_per_device and any(reached[device.reach] for device in resource_slice.devices))
             )
         ]
         every = dict(self.every)
         for id in pools_here:
-            every[id] = tuple(one for one in own if one.pool_id == id)
+            every[id] = tuple(resource_slice for resource_slice in own if resource_slice.pool_id == id)
         return find_visible_devices((*own, *shared), every, lambda reach: reached.get(reach, True))
 
     def _find_fault(self, reached: Mapping[NodeReach, bool]) -> str:

@@ -193,7 +193,7 @@ def make_extended_resource_claim(
                     count=extended_request.count,
                 ),
             )
-            for extended_request in sorted(extended_requests, key=lambda one: one.name)
+            for extended_request in sorted(extended_requests, key=lambda request: request.name)
         )
     )
 
@@ -233,12 +233,12 @@ class SelectorErrorLog:
     def _name_claims(self) -> Sequence[SelectorError]:
         if not self._of_claims:
             return ()
-        found: list[tuple[ClaimKey, SelectorError]] = []
+        named: list[tuple[ClaimKey, SelectorError]] = []
         for key, claim in self._inventory.claims.items():
             error = None if claim.allocation is not None else self._of_claims.get(claim.spec)
             if error is not None:
-                found.append((key, error))
-        return [replace(error, owner=key) for key, error in sorted(found, key=lambda one: one[0])]
+                named.append((key, error))
+        return [replace(error, owner=key) for key, error in sorted(named, key=lambda pair: pair[0])]
 
 
 EXTENDED_RESOURCES_CLAIM = ClaimKey("", "<extended-resources>")
@@ -397,15 +397,15 @@ def _first_equivalent(snapshot: "Snapshot", number: int, first: dict[Hashable, i
 
 def claim_equivalence_keys(snapshot: "Snapshot", rows: Sequence[int]) -> dict[int, Hashable]:
     """By row, for pods with claims that can be alike: equal if they are, and of one owner."""
-    found: dict[int, Hashable] = {}
+    key_by_row: dict[int, Hashable] = {}
     for row in rows:
         shape = snapshot.shape_of_row(row)
         if shape.spec.claims:
             key = _equivalence_key(snapshot.devices, shape)
             if key is not None:
                 kind = snapshot.pods.template_key(row)
-                found[row] = (key, kind.owner, kind.annotations, kind.scheduler)
-    return found
+                key_by_row[row] = (key, kind.owner, kind.annotations, kind.scheduler)
+    return key_by_row
 
 
 def _equivalence_key(table: "DeviceTable", shape: PodShape) -> Hashable | None:

@@ -231,7 +231,11 @@ def _bind(snapshot: "Snapshot", rows: list[int], placed: batch_placement.Placeme
 
 
 def _apply_hints(
-    placer: "shape_placer.Placer", groups: list[ShapeRows], search: HintingState, usable: arrays.Mask, found: list[int]
+    placer: "shape_placer.Placer",
+    groups: list[ShapeRows],
+    search: HintingState,
+    usable: arrays.Mask,
+    hinted_rows: list[int],
 ) -> list[ShapeRows]:
     """Bind pods to their hinted nodes; return those that need a search.
 
@@ -255,7 +259,7 @@ def _apply_hints(
             total = placer.room_on(node_row, _representative_shape(snapshot, shape, alike_rows), len(alike_rows))
             if total:
                 _bind(snapshot, alike_rows[:total], batch_placement.place_all_on(node_row, total), search.hints)
-                found.extend(alike_rows[:total])
+                hinted_rows.extend(alike_rows[:total])
             without += alike_rows[total:]
         if without:
             remaining.append((shape, without))

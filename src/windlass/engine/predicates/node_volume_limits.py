@@ -236,7 +236,7 @@ def _find_required(snapshot: "Snapshot", shape: facts.PodShape) -> list[tuple[st
         for thing in volume_usage.list_used_volumes(shape.namespace, shape.spec)
     ]
     return sorted({
-        (found[0], is_in_tree(storage, thing)) for found, thing in things if found is not None and found[0] in required
+        (driver[0], is_in_tree(storage, thing)) for driver, thing in things if driver and driver[0] in required
     })  # fmt: skip
 
 
@@ -244,8 +244,8 @@ def _is_served(snapshot: "Snapshot", driver: str, in_tree: bool) -> arrays.Mask:
     """Bool (n_nodes): the node's CSINode lists the driver. Without a CSINode in-tree volumes are not resolved."""
 
     def compute(rows: slice) -> arrays.Mask:
-        found = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
-        return np.fromiter((in_tree if node is None else driver in dict(node.drivers) for node in found), bool)
+        csi_nodes = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
+        return np.fromiter((in_tree if node is None else driver in dict(node.drivers) for node in csi_nodes), bool)
 
     return snapshot.storage.column(snapshot.nodes, ("CSI driver", driver, in_tree), compute)
 
@@ -275,8 +275,8 @@ def _limits(snapshot: "Snapshot", driver: str) -> arrays.Counts:
     """Int32 (n_nodes): how many volumes the driver attaches to the node."""
 
     def compute(rows: slice) -> arrays.Counts:
-        found = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
-        limits = (None if node is None else dict(node.drivers).get(driver) for node in found)
+        csi_nodes = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
+        limits = (None if node is None else dict(node.drivers).get(driver) for node in csi_nodes)
         return np.fromiter((_UNLIMITED if limit is None else limit for limit in limits), arrays.COUNT_DTYPE)
 
     return snapshot.storage.column(snapshot.nodes, ("volume limit", driver), compute)
@@ -285,8 +285,8 @@ def _limits(snapshot: "Snapshot", driver: str) -> arrays.Counts:
 def _lacks_drivers(snapshot: "Snapshot") -> arrays.Mask:
     """Bool (n_nodes): the node has no CSINode."""
     table = snapshot.nodes
-    found = (snapshot.storage.find_csi_node(table, row) for row in range(table.count))
-    return np.fromiter((node is None for node in found), bool, table.count)
+    csi_nodes = (snapshot.storage.find_csi_node(table, row) for row in range(table.count))
+    return np.fromiter((node is None for node in csi_nodes), bool, table.count)
 
 
 def _is_limited(snapshot: "Snapshot", row: int) -> bool:

@@ -143,11 +143,11 @@ NodesByGroup = Mapping[str, Sequence[str]]
 
 
 def _by_group(names: Iterable[str], group_of: Mapping[str, node_groups.NodeGroup]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names_by_group: dict[str, list[str]] = {}
     for name in names:
         if name in group_of:
-            found.setdefault(group_of[name].id, []).append(name)
-    return found
+            names_by_group.setdefault(group_of[name].id, []).append(name)
+    return names_by_group
 
 
 def _crop_atomic_groups(

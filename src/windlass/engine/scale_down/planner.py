@@ -155,8 +155,8 @@ def select_among(
     ]
     now = [node_removal for node_removal in going if not node_removal.moves.on_completion]
     return scale_down_state.NodesToDelete(
-        tuple(one for one in now if not one.moves.move),
-        tuple(one for one in now if one.moves.move),
+        tuple(candidate for candidate in now if not candidate.moves.move),
+        tuple(candidate for candidate in now if candidate.moves.move),
         (*removable.kept, *partial, *waiting),
         removable.changes_at_s,
     )

@@ -192,13 +192,13 @@ def packing_order(groups: Sequence[ShapeCount], template: NodeTemplate) -> list[
     """The order in which groups are packed."""
     requests = [dict(group.shape.spec.requests) for group in groups]
     allocatable = dict(template.node.allocatable)
-    found = sort_decreasing(
+    order = sort_decreasing(
         np.array([amounts.get(facts.CPU, 0) for amounts in requests], arrays.RESOURCE_DTYPE),
         np.array([amounts.get(facts.MEMORY, 0) for amounts in requests], arrays.RESOURCE_DTYPE),
         allocatable.get(facts.CPU, 0),
         allocatable.get(facts.MEMORY, 0),
     )
-    return [int(number) for number in found]
+    return [int(number) for number in order]
 
 
 class Packing:

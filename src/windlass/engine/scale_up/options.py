@@ -410,7 +410,7 @@ def drop_injected_pods(proposal: scale_up_status.ScaleUpProposal, first_row: int
         remaining = (
             replace(equivalence_group, rows=keep(equivalence_group.rows)) for equivalence_group in equivalence_groups
         )
-        return tuple(one for one in remaining if one.rows)
+        return tuple(group for group in remaining if group.rows)
 
     return replace(
         proposal,

@@ -282,7 +282,7 @@ def _apply_refusal(
     if is_atomic:  # all or nothing: groups that were resized before another one refused shrink again
         reason = "another group of an atomic scale-up could not be raised"
         resized = (increase for increase in proposal.increases if increase.group.id not in failed)
-        reverted = [plan.TakeBack(one.group.id, one.added, reason, one.new_size) for one in resized]
+        reverted = [plan.TakeBack(resize.group.id, resize.added, reason, resize.new_size) for resize in resized]
         failed = set(ids)
     withdrawn = options.withdraw_failed(proposal, failed)
     durable = replace(_register_increases(inputs, withdrawn.increases, durable, now_s), activity=durable.activity)

@@ -92,7 +92,7 @@ def classify_annotations(
     others = [machine for machine in alive if machine.is_marked and machine.uid not in remembered]
     surplus = max(len(alive) - replicas, 0)
     leaving = frozenset(machine.uid for machine in (own if is_rolling_out else own + others)[:surplus])
-    return DeleteAnnotationState(leaving, tuple(one for one in own + others if one.uid not in leaving))
+    return DeleteAnnotationState(leaving, tuple(machine for machine in own + others if machine.uid not in leaving))
 
 
 class DeleteAnnotations:
@@ -181,10 +181,10 @@ class DeleteAnnotations:
         name, namespace = machine.name, machine.namespace
         for remaining in reversed(range(_TRIES)):
             try:
-                found = await self._api.get(self._machines, name, namespace)
+                live_machine = await self._api.get(self._machines, name, namespace)
             except errors.NotFound:
                 return False
-            metadata = found["metadata"]
+            metadata = live_machine["metadata"]
             if metadata.get("uid") != machine.uid or metadata.get("deletionTimestamp"):
                 return False
             annotations = metadata.get("annotations") or {}
@@ -195,7 +195,7 @@ class DeleteAnnotations:
                 metadata["annotations"][self._mark] = value
             writer = request_builders.WriteOptions(FIELD_MANAGER, self._api.settings.writer.dry_run)
             try:
-                await self._api.call(request_builders.build_update(self._machines, found, writer=writer))
+                await self._api.call(request_builders.build_update(self._machines, live_machine, writer=writer))
                 return True
             except errors.NotFound:
                 return False

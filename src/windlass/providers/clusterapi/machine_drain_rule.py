@@ -32,9 +32,9 @@ class LabeledCluster(msgspec.Struct, frozen=True, gc=False):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-def narrow_cluster(found: meta.Object) -> LabeledCluster:
-    labels = found.meta.labels or {}
-    return LabeledCluster(found.meta.key, tuple((sys.intern(key), value) for key, value in sorted(labels.items())))
+def narrow_cluster(cluster: meta.Object) -> LabeledCluster:
+    labels = cluster.meta.labels or {}
+    return LabeledCluster(cluster.meta.key, tuple((sys.intern(key), value) for key, value in sorted(labels.items())))
 
 
 def read_drain_rule(machine_drain_rule: clusterapi.MachineDrainRule) -> node_groups.MachineDrainRule:

@@ -113,13 +113,13 @@ def _reverts(replicas: int, written: _WrittenSize) -> bool:
     return replicas < written.size.replicas if written.is_raised else replicas > written.size.replicas
 
 
-def find_replicas_owners(found: dict[str, Any], own: str) -> list[str]:
+def find_replicas_owners(scale: dict[str, Any], own: str) -> list[str]:
     """Field managers other than ours that own `spec.replicas`, from managedFields."""
-    return list(dict.fromkeys(name for name in _list_replicas_owners(found) if name != own))
+    return list(dict.fromkeys(name for name in _list_replicas_owners(scale) if name != own))
 
 
-def _list_replicas_owners(found: dict[str, Any]) -> Iterator[str]:
-    for entry in (found.get("metadata") or {}).get("managedFields") or ():
+def _list_replicas_owners(scale: dict[str, Any]) -> Iterator[str]:
+    for entry in (scale.get("metadata") or {}).get("managedFields") or ():
         spec = (entry.get("fieldsV1") or {}).get("f:spec")
         if isinstance(spec, dict) and "f:replicas" in spec:
             yield str(entry.get("manager") or "")

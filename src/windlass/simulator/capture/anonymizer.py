@@ -46,33 +46,33 @@ class Anonymizer:
             "buffers": lambda buffers: [self._hide_references(buffer) for buffer in buffers],
             "timeline": lambda steps: [self._hide_references(step) for step in steps],
         }
-        found = {field: lines[field](value) if field in lines else value for field, value in plain.items()}
-        found |= {"name": self._hash("cluster", plain["name"]), "story": "Captured; names are hashed."}
-        return found, tuple(sorted({*left_out, *(f"the flag --{name}" for name in dropped)}))
+        hidden_copy = {field: lines[field](value) if field in lines else value for field, value in plain.items()}
+        hidden_copy |= {"name": self._hash("cluster", plain["name"]), "story": "Captured; names are hashed."}
+        return hidden_copy, tuple(sorted({*left_out, *(f"the flag --{name}" for name in dropped)}))
 
     def _hash(self, prefix: str, name: str) -> str:
         digest = hmac.new(self._key, name.encode(), "sha256").hexdigest()
         return f"{prefix}-{digest[:_DIGITS]}"
 
     def _hide_group(self, group: Plain) -> Plain:
-        found = {**group, "name": self._hash("group", group["name"])}
+        hidden_copy = {**group, "name": self._hash("group", group["name"])}
         if "zones" in group:
-            found["zones"] = [self._hide_zone(zone) for zone in group["zones"]]
+            hidden_copy["zones"] = [self._hide_zone(zone) for zone in group["zones"]]
         if "labels" in group:
-            found["labels"] = self._hide_labels(group["labels"])
+            hidden_copy["labels"] = self._hide_labels(group["labels"])
         if "taints" in group:
-            found["taints"] = [self._hide_taint(taint) for taint in group["taints"]]
-        return self._hide_amounts(found)
+            hidden_copy["taints"] = [self._hide_taint(taint) for taint in group["taints"]]
+        return self._hide_amounts(hidden_copy)
 
     def _hide_workload(self, workload: Plain) -> Plain:
-        found = {**workload, "name": self._hash("workload", workload["name"])}
+        hidden_copy = {**workload, "name": self._hash("workload", workload["name"])}
         if "namespace" in workload:
-            found["namespace"] = self._hide_namespace(workload["namespace"])
+            hidden_copy["namespace"] = self._hide_namespace(workload["namespace"])
         if "node_selector" in workload:
-            found["node_selector"] = self._hide_labels(workload["node_selector"])
+            hidden_copy["node_selector"] = self._hide_labels(workload["node_selector"])
         if "tolerations" in workload:
-            found["tolerations"] = [self._hide_taint(toleration) for toleration in workload["tolerations"]]
-        return self._hide_amounts(found)
+            hidden_copy["tolerations"] = [self._hide_taint(toleration) for toleration in workload["tolerations"]]
+        return self._hide_amounts(hidden_copy)
 
     def _hide_references(self, part: Plain) -> Plain:
         hidden = {"workload": "workload", "group": "group"}
@@ -93,10 +93,10 @@ class Anonymizer:
         return {self._hide_key(key): self._hide_value(key, value) for key, value in labels.items()}
 
     def _hide_taint(self, taint: Plain) -> Plain:
-        found = {**taint, "key": self._hide_key(taint["key"])}
+        hidden_copy = {**taint, "key": self._hide_key(taint["key"])}
         if "value" in taint:
-            found["value"] = self._hide_value(taint["key"], taint["value"])
-        return found
+            hidden_copy["value"] = self._hide_value(taint["key"], taint["value"])
+        return hidden_copy
 
     def _hide_key(self, key: str) -> str:
         return key if _is_well_known(key) else self._hash("label", key)

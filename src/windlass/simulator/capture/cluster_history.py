@@ -200,7 +200,7 @@ class HistoryBuilder:
         id_ = instance.provider_id
         is_synthetic = id_.startswith((PENDING_PREFIX, FAILED_PREFIX))
         name = id_.rpartition("/")[2] if not is_synthetic else id_.partition("-machine-")[2]
-        candidates = [one for one in lost if one.startswith(PENDING_PREFIX)]
+        candidates = [name for name in lost if name.startswith(PENDING_PREFIX)]
         was = next((candidate for candidate in candidates if candidate.endswith(name)), None)
         if was is None and not is_synthetic and candidates:
             was = candidates[0]
@@ -217,13 +217,13 @@ class HistoryBuilder:
 
     def _observe_nodes(self, observation: Observation, now_s: float) -> None:
         table = observation.snapshot.nodes
-        found = {node.name: node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive}
-        for name, node in found.items():
+        node_by_name = {node.name: node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive}
+        for name, node in node_by_name.items():
             if self._nodes.get(name) is not node:
                 self._observe_node(node, now_s)
-        for name in self._nodes.keys() - found.keys():
+        for name in self._nodes.keys() - node_by_name.keys():
             self._end_node(name, now_s)
-        self._nodes = found
+        self._nodes = node_by_name
 
     def _observe_node(self, node: facts.Node, now_s: float) -> None:
         machine = self._machines.get(node.provider_id) if node.provider_id else None

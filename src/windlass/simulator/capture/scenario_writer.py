@@ -152,9 +152,9 @@ class _ScenarioWriter:
         return name
 
     def _round_step(self, step: Plain) -> Plain:
-        found = {key: round(value, 1) if isinstance(value, float) else value for key, value in step.items()}
-        found["at"] = min(found["at"], self._duration_s)
-        return found
+        rounded = {key: round(value, 1) if isinstance(value, float) else value for key, value in step.items()}
+        rounded["at"] = min(rounded["at"], self._duration_s)
+        return rounded
 
     # ── Groups ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,11 +187,14 @@ class _ScenarioWriter:
         never = [machine for machine in machines if cluster_history.is_stuck(machine)]
         registered = [machine for machine in machines if machine.registered_s is not None]
         in_order = [machine for machine in machines if machine in never or machine in registered]
-        boots = [math.inf if one.registered_s is None else one.registered_s - one.requested_s for one in in_order]
-        readies = [one.ready_s - one.registered_s for one in registered
-                   if one.ready_s is not None and one.registered_s is not None]  # fmt: skip
-        stops = [one.gone_s - one.stopping_s for one in group.machines
-                 if one.gone_s is not None and one.stopping_s is not None]  # fmt: skip
+        boots = [
+            math.inf if machine.registered_s is None else machine.registered_s - machine.requested_s
+            for machine in in_order
+        ]
+        readies = [machine.ready_s - machine.registered_s for machine in registered
+                   if machine.ready_s is not None and machine.registered_s is not None]  # fmt: skip
+        stops = [machine.gone_s - machine.stopping_s for machine in group.machines
+                 if machine.gone_s is not None and machine.stopping_s is not None]  # fmt: skip
         for field, delays_s in (("boot", boots), ("ready", readies), ("stop", stops)):
             if delays_s:
                 plain[field] = _write_delays(delays_s)
@@ -265,23 +268,23 @@ class _ScenarioWriter:
 
     def _write_buffers(self, replicated: Sequence[tuple[ReplicatedWorkload, Plain]]) -> list[Plain]:
         """CapacityBuffers for pods of a workload: a percentage of it if that is what followed its size."""
-        found: dict[str, Plain] = {}
+        buffers: dict[str, Plain] = {}
         for buffer in self._history.buffers.values():
             pod = buffer.like
             same = ((workload, plain["name"]) for workload, plain in replicated
                     if workload.namespace == pod.namespace and workload.example.template.spec == pod.spec)  # fmt: skip
             match = next(same, None)
-            if match is None or match[1] in found:
+            if match is None or match[1] in buffers:
                 self._left_out.add("CapacityBuffers for other pods than those of a Deployment or StatefulSet")
                 continue
             workload, name = match
             counts = [(at_s - self._history.begin_s, count) for at_s, count in buffer.counts if count]
             shares = [100 * count / size for at_s, count in counts if (size := workload.size_at(at_s))]
             if len(shares) > 1 and max(shares) - min(shares) <= _SAME_SHARE:
-                found[name] = {"workload": name, "percentage": round(statistics.median(shares))}
+                buffers[name] = {"workload": name, "percentage": round(statistics.median(shares))}
             elif counts:
-                found[name] = {"workload": name, "replicas": max(count for _, count in counts)}
-        return list(found.values())
+                buffers[name] = {"workload": name, "replicas": max(count for _, count in counts)}
+        return list(buffers.values())
 
     def _start_of(self, pods: Sequence[PodHistory]) -> Any:
         starts = [pod.started_s - pod.bound_s for pod in pods
@@ -368,11 +371,11 @@ class _ScenarioWriter:
 
     def _write_budget(self, workload: ReplicatedWorkload) -> Plain:
         labels = workload.example.labels
-        found = [budget for budgets in self._history.budgets.values() for budget in budgets
+        budgets_of_workload = [budget for budgets in self._history.budgets.values() for budget in budgets
                  if budget.namespace == workload.namespace and _selects(budget.selector, labels)]  # fmt: skip
-        if not found:
+        if not budgets_of_workload:
             return {}
-        allowed = max(budget.disruptions_allowed for budget in found)
+        allowed = max(budget.disruptions_allowed for budget in budgets_of_workload)
         largest = max([workload.first, *(step.replicas for step in workload.sizes)])
         if workload.sizes and largest:
             return {"max_unavailable": f"{100 * allowed // largest}%"}
@@ -419,14 +422,16 @@ def _format_flag(field: str, value: object) -> str | int | float | bool | None:
 
 
 def _write_options(options: node_groups.GroupOptions) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options_by_flag: dict[str, str] = {}
     for field in fields(options):
         value = getattr(options, field.name)
         if value is None or value is False:
             continue
         is_time = field.name.endswith("_s")
-        found[_OPTION_NAMES[field.name]] = time_formats.format_duration(value) if is_time else str(value).lower()
-    return found
+        options_by_flag[_OPTION_NAMES[field.name]] = (
+            time_formats.format_duration(value) if is_time else str(value).lower()
+        )
+    return options_by_flag
 
 
 def _write_machine(examples: Sequence[facts.Node], mirrored: Mapping[str, int]) -> Plain:
@@ -477,8 +482,8 @@ def _write_amount(name: str, amount: int) -> str | int:
 
 
 def _write_toleration(toleration: facts.Toleration) -> Plain:
-    found = {"key": toleration.key, "value": toleration.value, "effect": toleration.effect}
-    return {name: value for name, value in found.items() if value}
+    written = {"key": toleration.key, "value": toleration.value, "effect": toleration.effect}
+    return {name: value for name, value in written.items() if value}
 
 
 def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:

@@ -43,8 +43,8 @@ def controller_of(obj: Json) -> Json | None:
     """The owner reference of the object's controller."""
     for owner in obj["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
-            found: Json = owner
-            return found
+            owner_reference: Json = owner
+            return owner_reference
     return None
 
 
@@ -94,12 +94,14 @@ def is_ready(obj: Json) -> bool:
 
 def with_conditions(obj: Json, conditions: Iterable[Json], now: str) -> list[Json]:
     """The object's conditions with these set. A transition time changes only with the status."""
-    found = {condition["type"]: condition for condition in (obj.get("status") or {}).get("conditions") or ()}
+    condition_by_type = {
+        condition["type"]: condition for condition in (obj.get("status") or {}).get("conditions") or ()
+    }
     for condition in conditions:
-        old = found.get(condition["type"])
+        old = condition_by_type.get(condition["type"])
         since = old.get("lastTransitionTime", now) if old and old["status"] == condition["status"] else now
-        found[condition["type"]] = {**condition, "lastTransitionTime": since}
-    return list(found.values())
+        condition_by_type[condition["type"]] = {**condition, "lastTransitionTime": since}
+    return list(condition_by_type.values())
 
 
 class PodsByNode:
@@ -419,10 +421,10 @@ class ApiClient:
         """A request like any client's. ApiRequestError with the server's code and message."""
         encoded = storage.encode_json(body) if body is not None else b""
         answer = self.server.handle(transport.Request(method, path, tuple(query.items()), _JSON, encoded))
-        found: Json = storage.decode_json(answer.body)
+        answered: Json = storage.decode_json(answer.body)
         if answer.status >= 300:
-            raise ApiRequestError(answer.status, found.get("message", ""))
-        return found
+            raise ApiRequestError(answer.status, answered.get("message", ""))
+        return answered
 
     def path_of(self, kind: GroupResource, namespace: str) -> str:
         resource = self._core.resource(*kind)

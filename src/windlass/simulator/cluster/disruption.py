@@ -134,16 +134,16 @@ class DisruptionController:
         """The sum of the replicas of the pods' controllers, each once; a Deployment stands for its ReplicaSets."""
         scales: dict[str, int] = {}
         for kind, key in pods.controllers:
-            found = self._api.find(_SCALABLE_OWNERS[kind], key) if kind in _SCALABLE_OWNERS else None
-            if found is None:
+            owner = self._api.find(_SCALABLE_OWNERS[kind], key) if kind in _SCALABLE_OWNERS else None
+            if owner is None:
                 continue
-            above = api_client.controller_of(found)
+            above = api_client.controller_of(owner)
             if above is not None and above["kind"] == "Deployment":
-                parent = self._api.find(api_client.DEPLOYMENTS, f"{found['metadata']['namespace']}/{above['name']}")
+                parent = self._api.find(api_client.DEPLOYMENTS, f"{owner['metadata']['namespace']}/{above['name']}")
                 scales[above["uid"]] = parent["spec"]["replicas"] if parent is not None else 0
             else:
-                uid = found["metadata"]["uid"]
-                scales[uid] = found["spec"].get("replicas", found["spec"].get("parallelism", 0))
+                uid = owner["metadata"]["uid"]
+                scales[uid] = owner["spec"].get("replicas", owner["spec"].get("parallelism", 0))
         return sum(scales.values())
 
 

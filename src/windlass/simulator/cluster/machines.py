@@ -272,18 +272,18 @@ def _deletion_priority(machine: Json) -> tuple[int, str]:
     return (2 if is_running(machine) else 1), machine["metadata"]["name"]
 
 
-def _make_machine(found: Json) -> Json:
-    template = found["spec"]["template"]
+def _make_machine(machine_set: Json) -> Json:
+    template = machine_set["spec"]["template"]
     labels = {
         **(template.get("metadata") or {}).get("labels", {}),
-        node_groups.SET_NAME_LABEL: found["metadata"]["name"],
+        node_groups.SET_NAME_LABEL: machine_set["metadata"]["name"],
     }
     return {
         "metadata": {
-            "generateName": found["metadata"]["name"] + "-",
-            "namespace": found["metadata"]["namespace"],
+            "generateName": machine_set["metadata"]["name"] + "-",
+            "namespace": machine_set["metadata"]["namespace"],
             "labels": labels,
-            "ownerReferences": [api_client.owned_by(found)],
+            "ownerReferences": [api_client.owned_by(machine_set)],
             "finalizers": [FINALIZER],
         },
         "spec": template["spec"],
@@ -352,9 +352,9 @@ class MachineDeploymentController:
             spare -= taken
             self._scale(item, _desired_replicas(item) - taken)
 
-    def _scale(self, one: Json, replicas: int) -> None:
-        if _desired_replicas(one) != replicas:
-            self._api.update_spec(api_client.MACHINE_SETS, one, replicas=replicas)
+    def _scale(self, machine_set: Json, replicas: int) -> None:
+        if _desired_replicas(machine_set) != replicas:
+            self._api.update_spec(api_client.MACHINE_SETS, machine_set, replicas=replicas)
 
     def _report(self, machine_deployment: Json, sets: list[Json], new: Json | None) -> None:
         replicas, ready = (sum(_status_count(item, name) for item in sets) for name in ("replicas", "readyReplicas"))
@@ -373,27 +373,27 @@ class MachineDeploymentController:
             self._api.update(api_client.MACHINE_DEPLOYMENTS, {**machine_deployment, "status": status})
 
 
-def _desired_replicas(one: Json) -> int:
-    return int(one["spec"]["replicas"])
+def _desired_replicas(machine_set: Json) -> int:
+    return int(machine_set["spec"]["replicas"])
 
 
-def _status_count(one: Json, name: str) -> int:
-    return int((one.get("status") or {}).get(name, 0))
+def _status_count(machine_set: Json, name: str) -> int:
+    return int((machine_set.get("status") or {}).get(name, 0))
 
 
-def _make_machine_set(found: Json, hash_: str, replicas: int, revision: int) -> Json:
-    template = found["spec"]["template"]
+def _make_machine_set(machine_deployment: Json, hash_: str, replicas: int, revision: int) -> Json:
+    template = machine_deployment["spec"]["template"]
     labels = {**(template.get("metadata") or {}).get("labels", {}), MACHINE_TEMPLATE_HASH: hash_}
     return {
         "metadata": {
-            "name": f"{found['metadata']['name']}-{hash_}",
-            "namespace": found["metadata"]["namespace"],
+            "name": f"{machine_deployment['metadata']['name']}-{hash_}",
+            "namespace": machine_deployment["metadata"]["namespace"],
             "labels": labels,
             "annotations": {REVISION_ANNOTATION: str(revision)},
-            "ownerReferences": [api_client.owned_by(found)],
+            "ownerReferences": [api_client.owned_by(machine_deployment)],
         },
         "spec": {
-            "clusterName": found["spec"]["clusterName"],
+            "clusterName": machine_deployment["spec"]["clusterName"],
             "replicas": replicas,
             "selector": {"matchLabels": labels},
             "template": {**template, "metadata": {"labels": labels}},

@@ -141,11 +141,11 @@ class PodController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            found = self._api.find(self._kind, key)
-            if found is not None and not api_client.is_deleting(found):
-                self.reconcile(key, found)
+            owner = self._api.find(self._kind, key)
+            if owner is not None and not api_client.is_deleting(owner):
+                self.reconcile(key, owner)
         return bool(due)
 
-    def reconcile(self, key: str, found: Json) -> None:
+    def reconcile(self, key: str, owner: Json) -> None:
         """Bring the object's pods and status to its spec."""
         raise NotImplementedError

@@ -76,9 +76,9 @@ class DaemonSetController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key, name in due:
-            found, node = self._api.find(api_client.DAEMON_SETS, key), self._api.find(api_client.NODES, name)
-            if found is not None and node is not None and not api_client.is_deleting(found):
-                self._reconcile(found, node)
+            daemon_set, node = self._api.find(api_client.DAEMON_SETS, key), self._api.find(api_client.NODES, name)
+            if daemon_set is not None and node is not None and not api_client.is_deleting(daemon_set):
+                self._reconcile(daemon_set, node)
         return bool(due)
 
     def _reconcile(self, daemon_set: Json, node: Json) -> None:
@@ -112,9 +112,9 @@ def _may_change_eligibility(now: Json | None, before: Json | None) -> bool:
     )
 
 
-def should_run_on(found: Json, node: Json) -> bool:
+def should_run_on(daemon_set: Json, node: Json) -> bool:
     """Is a node eligible for a pod of the DaemonSet?"""
-    template = found["spec"]["template"]
+    template = daemon_set["spec"]["template"]
     tolerations = [*(template["spec"].get("tolerations") or ()), *TOLERATIONS]
     hard = [taint for taint in node["spec"].get("taints") or () if taint["effect"] in ("NoSchedule", "NoExecute")]
     # A node that is not ready gets its daemon pods, too: they may be what makes it ready.
@@ -155,7 +155,7 @@ class DeploymentController:
         sets = [item for item in self._sets.of(deployment) if not api_client.is_deleting(item)]
         hash_ = hash_template(deployment["spec"]["template"])
         new = next((entry for entry in sets if entry["metadata"]["labels"].get(POD_TEMPLATE_HASH) == hash_), None)
-        old = [one for one in sets if one is not new and _desired_replicas(one)]
+        old = [replica_set for replica_set in sets if replica_set is not new and _desired_replicas(replica_set)]
         if new is None:
             first = 0 if old else deployment["spec"]["replicas"]
             self._api.post(api_client.REPLICA_SETS, make_replica_set(deployment, hash_, first))
@@ -183,9 +183,9 @@ class DeploymentController:
             spare -= taken
             self._scale(item, _desired_replicas(item) - taken)
 
-    def _scale(self, one: Json, replicas: int) -> None:
-        if _desired_replicas(one) != replicas:
-            self._api.update_spec(api_client.REPLICA_SETS, one, replicas=replicas)
+    def _scale(self, replica_set: Json, replicas: int) -> None:
+        if _desired_replicas(replica_set) != replicas:
+            self._api.update_spec(api_client.REPLICA_SETS, replica_set, replicas=replicas)
 
     def _count(self, deployment: Json, sets: list[Json]) -> None:
         total = sum((item.get("status") or {}).get("replicas", 0) for item in sets)
@@ -230,12 +230,12 @@ def make_replica_set(deployment: Json, hash_: str, replicas: int) -> Json:
     }
 
 
-def _desired_replicas(one: Json) -> int:
-    return int(one["spec"]["replicas"])
+def _desired_replicas(replica_set: Json) -> int:
+    return int(replica_set["spec"]["replicas"])
 
 
-def _available_replicas(one: Json) -> int:
-    return int((one.get("status") or {}).get("availableReplicas", 0))
+def _available_replicas(replica_set: Json) -> int:
+    return int((replica_set.get("status") or {}).get("availableReplicas", 0))
 
 
 def _scale_limit(limit: int | str, replicas: int, *, is_rounded_up: bool) -> int:

@@ -76,8 +76,8 @@ def validate(scenario: model.Scenario) -> list[FieldError]:
 
 def node_group_names(scenario: model.Scenario) -> set[str]:
     """Names of groups, and of their node groups in each zone."""
-    found = {group.name for group in scenario.groups}
-    return found | {node_group_name(group, zone) for group in scenario.groups for zone in group.zones}
+    names = {group.name for group in scenario.groups}
+    return names | {node_group_name(group, zone) for group in scenario.groups for zone in group.zones}
 
 
 def node_group_name(group: model.Group, zone: str) -> str:
@@ -277,14 +277,14 @@ def accepted_fields(plain: Any, path: Path) -> list[str]:
 
 def accepted_values(plain: Any, path: Path) -> list[str]:
     """Accepted values of the field at a path; none where any value is accepted."""
-    found: list[str] = []
+    values: list[str] = []
     for part in _parts_of(_type_at(plain, path[:-1])):
-        found += [str(part.tag)] if part.tag_field == path[-1] else []
+        values += [str(part.tag)] if part.tag_field == path[-1] else []
         for field in part.fields:
             if field.encode_name == path[-1]:
-                found += [str(word) for item in _options(field.type) if isinstance(item, inspect.LiteralType)
+                values += [str(word) for item in _options(field.type) if isinstance(item, inspect.LiteralType)
                           for word in item.values]  # fmt: skip
-    return sorted(set(found))
+    return sorted(set(values))
 
 
 def _fields_of(part: inspect.StructType) -> list[str]:
@@ -302,24 +302,24 @@ def _parts_at(plain: Any, path: Path) -> list[inspect.StructType]:
 
 
 def _type_at(plain: Any, path: Path) -> inspect.Type | None:
-    found: inspect.Type | None = inspect.type_info(model.Scenario)
+    type_: inspect.Type | None = inspect.type_info(model.Scenario)
     for number, step in enumerate(path):
         if isinstance(step, int):
-            found = next((item.item_type for item in _options(found) if isinstance(item, inspect.VarTupleType)), None)
+            type_ = next((item.item_type for item in _options(type_) if isinstance(item, inspect.VarTupleType)), None)
             continue
         fields = [field for part in _parts_at(plain, path[:number]) for field in part.fields]
-        found = next((field.type for field in fields if field.encode_name == step), None)
-    return found
+        type_ = next((field.type for field in fields if field.encode_name == step), None)
+    return type_
 
 
-def _parts_of(found: inspect.Type | None) -> list[inspect.StructType]:
-    return [item for item in _options(found) if isinstance(item, inspect.StructType)]
+def _parts_of(type_: inspect.Type | None) -> list[inspect.StructType]:
+    return [item for item in _options(type_) if isinstance(item, inspect.StructType)]
 
 
-def _options(found: inspect.Type | None) -> tuple[inspect.Type, ...]:
-    if found is None:
+def _options(type_: inspect.Type | None) -> tuple[inspect.Type, ...]:
+    if type_ is None:
         return ()
-    return found.types if isinstance(found, inspect.UnionType) else (found,)
+    return type_.types if isinstance(type_, inspect.UnionType) else (type_,)
 
 
 _AT = re.compile(r" - at `\$(.*)`$")
@@ -399,10 +399,10 @@ def _line_of(tree: Any, path: Path) -> int:
     line = 1
     for step in path:
         if isinstance(tree, yaml.MappingNode):
-            found = [(key, value) for key, value in tree.value if key.value == step]
-            if not found:
+            pairs = [(key, value) for key, value in tree.value if key.value == step]
+            if not pairs:
                 return line
-            line, tree = found[0][0].start_mark.line + 1, found[0][1]
+            line, tree = pairs[0][0].start_mark.line + 1, pairs[0][1]
         elif isinstance(tree, yaml.SequenceNode) and isinstance(step, int) and step < len(tree.value):
             tree = tree.value[step]
             line = tree.start_mark.line + 1
