@@ -5,7 +5,7 @@ import time
 from benchmarks import clusters
 from windlass.engine.model import settings
 from windlass.engine.model.facts import PodSpec
-from windlass.engine.placement import binpacking_estimator
+from windlass.engine.scale_up import binpacking_estimator
 from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 SHAPES, PODS = 100, 50_000

@@ -7,7 +7,7 @@ answers are given.
 from dataclasses import replace
 
 from benchmarks import clusters, loops
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model import facts, plan
 from windlass.engine.model.provisioning import CONSUME_ANNOTATION, PodSet, ProvisioningRequest
 from windlass.engine.model.settings import ProvisioningRequestSettings, ScaleDownSettings, Settings
@@ -47,13 +47,11 @@ def run() -> dict[str, float]:
     return {
         "seconds": seconds,
         "found": sum(
-            provisioning_request_conditions.is_condition_true(
-                provisioning_request, provisioning_request_conditions.PROVISIONED
-            )
+            provisioning_request_queue.is_condition_true(provisioning_request, provisioning_request_queue.PROVISIONED)
             for provisioning_request in answered
         ),
         "not_found": sum(
-            not provisioning_request_conditions.is_condition_true(one, provisioning_request_conditions.PROVISIONED)
+            not provisioning_request_queue.is_condition_true(one, provisioning_request_queue.PROVISIONED)
             for one in answered
         ),
         "seconds_booking": booking,
@@ -79,7 +77,7 @@ def _ask(number: int) -> ProvisioningRequest:
         "batch",
         name,
         f"uid-{name}",
-        provisioning_request_conditions.CHECK_CAPACITY_CLASS,
+        provisioning_request_queue.CHECK_CAPACITY_CLASS,
         sets,
         created_s=loops.NOW_S - 60,
     )

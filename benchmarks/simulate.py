@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 from windlass.simulator import autoscaler_run, simulation
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 from windlass.simulator.scenario import loader, model
 
 _STORY = """
@@ -84,7 +84,7 @@ def measure(nodes: int, hours: int) -> Figures:
         raise SystemExit(f"simulate: {result.violations[0]}")
     ended_s = time.process_time()
     lived_s = ended_s - founded[0]
-    pods = len(story.cluster.api.list_objects(api_objects.PODS))
+    pods = len(story.cluster.api.list_objects(api_client.PODS))
     events = story.cluster.event_loop.turns - turns[0]
     return Figures(nodes, pods, founded[0] - began_s, story.scenario.duration / lived_s, events / lived_s)
 

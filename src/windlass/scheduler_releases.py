@@ -130,8 +130,8 @@ def release_differences(scheduler_release: SchedulerRelease, other: SchedulerRel
 
 def parse_version(text: str) -> tuple[int, int] | None:
     """Major and minor version of `v1.37.1`, `1.37`, or `v1.37.1-eks-1a2b3c`; None if there are none."""
-    found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?=[.+-]|$)", text)
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = re.match(r"v?(\d{1,4})\.(\d{1,4})(?=[.+-]|$)", text)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def nearest_release(text: str) -> SchedulerRelease:

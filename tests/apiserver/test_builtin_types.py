@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from windlass.apiserver import builtin_resources, builtin_types
+from windlass.apiserver import builtin_types, registry
 
 
 def _read(kind: str, value: Any) -> tuple[Any, list[str]]:
@@ -13,7 +13,7 @@ def _read(kind: str, value: Any) -> tuple[Any, list[str]]:
 
 
 def test_every_built_in_kind_has_a_shape() -> None:
-    for kind in (*builtin_resources.BUILTIN_KINDS, *builtin_resources.EVENT_VIEWS):
+    for kind in (*registry.BUILTIN_KINDS, *registry.EVENT_VIEWS):
         struct = kind.find_struct()
         assert struct.zero()["metadata"] == {}, kind.kind
 

@@ -9,7 +9,7 @@ from tests.providers.clusterapi import management_cluster
 from windlass import clock
 from windlass.autoscaler import app
 from windlass.autoscaler.options.process_options import ProcessOptions
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model.settings import InjectionSettings, LimitSettings, ProvisioningRequestSettings, Settings
 from windlass.explain import cluster, explain_context
 from windlass.kube import request_builders, resources
@@ -64,7 +64,7 @@ def condition(about: str) -> api_objects.Json:
 
 def ask(bed: management_cluster.Bed) -> None:
     arrange_batch(bed)
-    api_objects.ask(bed, "r", 2, provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS)
+    api_objects.ask(bed, "r", 2, provisioning_request_queue.ATOMIC_SCALE_UP_CLASS)
 
 
 def keep_spare(bed: management_cluster.Bed) -> None:

@@ -20,7 +20,7 @@ from windlass.engine.observation import Observation
 from windlass.engine.snapshot import cluster_snapshot
 from windlass.explain import explain_context
 from windlass.observability import debugging_snapshot, options
-from windlass.runtime import http_server, loop
+from windlass.runtime import health, http_server, loop
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Turns:
     def __init__(self) -> None:
         self.time = clock.VirtualClock()
         self.loop = loop.Loop("main", self._never, 10.0, self.time)
-        self.activity = http_server.LoopActivity(self.loop, self.time, 600.0, 900.0, 1200.0)
+        self.activity = health.LoopActivity(self.loop, self.time, 600.0, 900.0, 1200.0)
 
     def begin(self) -> None:
         self.loop.begun_at_s = self.time.monotonic_s()
@@ -49,7 +49,7 @@ class Turns:
 
 @contextlib.asynccontextmanager
 async def serve(
-    activity: http_server.LoopActivity,
+    activity: health.LoopActivity,
     *,
     snapshots: debugging_snapshot.DebuggingSnapshotter | None = None,
     profiling: bool = False,
@@ -58,7 +58,7 @@ async def serve(
     registry = prometheus_client.CollectorRegistry()
     prometheus_client.Counter("cluster_autoscaler_errors", "Errors.", registry=registry)
     app = http_endpoints.make_app(
-        http_server.Health(), registry, activity, snapshots=snapshots, profiling=profiling, debugging=debugging
+        health.Health(), registry, activity, snapshots=snapshots, profiling=profiling, debugging=debugging
     )
     async with http_server.serve("127.0.0.1:0", app) as port:
         yield f"http://127.0.0.1:{port}"
@@ -242,7 +242,7 @@ def test_from_elsewhere_health_and_metrics_are_seen_and_nothing_that_names_pods_
 
     async def play() -> dict[str, int]:
         registry = prometheus_client.CollectorRegistry()
-        app = http_endpoints.make_app(http_server.Health(), registry, Turns().activity, profiling=True)
+        app = http_endpoints.make_app(health.Health(), registry, Turns().activity, profiling=True)
         async with http_server.serve("0.0.0.0:0", app) as port:
             here, there = f"http://127.0.0.1:{port}", f"http://{address}:{port}"
             assert (await get(f"{here}/debug/pprof/cmdline"))[0] == 200
@@ -276,7 +276,7 @@ def test_the_address_is_served_over_tls_where_there_is_a_certificate(tmp_path: P
     authority.configure_trust(trusting)
 
     async def play() -> int:
-        app = http_endpoints.make_app(http_server.Health(), prometheus_client.CollectorRegistry(), Turns().activity)
+        app = http_endpoints.make_app(health.Health(), prometheus_client.CollectorRegistry(), Turns().activity)
         async with (
             http_server.reloading_ssl_context(files, clock.RealClock()) as context,
             http_server.serve("localhost:0", app, context) as port,
@@ -332,7 +332,7 @@ class Asked:
 
 async def fetch_recording(asked: Asked, recording: Path | None, query: str = "") -> tuple[int, bytes]:
     app = http_endpoints.make_app(
-        http_server.Health(),
+        health.Health(),
         prometheus_client.CollectorRegistry(),
         Turns().activity,
         answering=asked,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.autoscaler import shadow_comparison
-from windlass.autoscaler.shadow_actions import (
+from windlass.autoscaler.shadow_comparison import (
     InactionReasons,
     ObservedAction,
     ObservedRemoval,
@@ -14,8 +14,11 @@ from windlass.autoscaler.shadow_actions import (
     ProposedAction,
     ProposedRemoval,
     ProposedResize,
+    ScaleDirection,
+    ShadowVerdict,
+    VerdictKind,
+    VerdictTotals,
 )
-from windlass.autoscaler.shadow_comparison import ScaleDirection, ShadowVerdict, VerdictKind, VerdictTotals
 
 WINDOW_S = 60.0
 RELUCTANT = InactionReasons(

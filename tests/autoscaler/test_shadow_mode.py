@@ -6,8 +6,7 @@ from dataclasses import replace
 import prometheus_client
 
 from tests.engine.loop.builders import NOW_S, WINDLASS, at_once, group, nodes, observe, pending, running
-from windlass.autoscaler.shadow_actions import AutoscalerEvent
-from windlass.autoscaler.shadow_comparison import ScaleDirection, VerdictKind
+from windlass.autoscaler.shadow_comparison import AutoscalerEvent, ScaleDirection, VerdictKind
 from windlass.autoscaler.shadow_mode import Shadow
 from windlass.engine import taints
 from windlass.engine.loop import decide

@@ -21,7 +21,7 @@ from tests.engine.loop.builders import (
     running,
     sizes,
 )
-from windlass.autoscaler import shadow_actions, shadow_mode
+from windlass.autoscaler import shadow_comparison, shadow_mode
 from windlass.engine import taints
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, plan
@@ -62,11 +62,11 @@ def test_what_the_other_asked_for_is_awaited(settings: Settings) -> None:
     before, after = crowd(1), crowd(1, target=5)
     memory = shadow_mode.initial_memory(before, settings, NOW_S)
     memory = shadow_mode.memory_without_plan(memory, decide_once(before, settings, memory))
-    done = shadow_actions.find_observed_actions(shadow_actions.take_baseline(before), after, NOW_S + 10)
+    done = shadow_comparison.find_observed_actions(shadow_comparison.take_baseline(before), after, NOW_S + 10)
     memory = shadow_mode.adopt_actions(memory, done, after, settings, NOW_S + 10)
     decision = decide_once(after, settings, memory, NOW_S + 10)
 
-    assert done == (shadow_actions.ObservedResize("a", 1, 5, NOW_S + 10),)
+    assert done == (shadow_comparison.ObservedResize("a", 1, 5, NOW_S + 10),)
     assert sizes(decision) == {}
     assert decision.story.upcoming == {"a": 4}
     assert memory.durable.activity.added_s == NOW_S + 10
@@ -76,7 +76,7 @@ def test_what_the_other_asked_for_is_awaited(settings: Settings) -> None:
 def test_too_small_a_step_of_the_others_leaves_the_rest_to_be_wished(settings: Settings) -> None:
     before, after = crowd(1), crowd(1, target=3)
     memory = shadow_mode.initial_memory(before, settings, NOW_S)
-    done = shadow_actions.find_observed_actions(shadow_actions.take_baseline(before), after, NOW_S + 10)
+    done = shadow_comparison.find_observed_actions(shadow_comparison.take_baseline(before), after, NOW_S + 10)
     memory = shadow_mode.adopt_actions(memory, done, after, settings, NOW_S + 10)
     assert sizes(decide_once(after, settings, memory, NOW_S + 10)) == {"a": 5}
 
@@ -85,7 +85,7 @@ def test_too_small_a_step_of_the_others_leaves_the_rest_to_be_wished(settings: S
 def test_a_scale_up_of_the_others_that_never_comes_makes_its_group_back_off(settings: Settings) -> None:
     before, after = crowd(1), crowd(1, target=5)
     memory = shadow_mode.initial_memory(before, settings, NOW_S)
-    done = shadow_actions.find_observed_actions(shadow_actions.take_baseline(before), after, NOW_S)
+    done = shadow_comparison.find_observed_actions(shadow_comparison.take_baseline(before), after, NOW_S)
     memory = shadow_mode.adopt_actions(memory, done, after, settings, NOW_S)
     for now_s in (NOW_S, NOW_S + 901, NOW_S + 911):
         decision = decide_once(after, settings, memory, now_s)
@@ -120,10 +120,10 @@ def test_drains_of_the_others_count_against_the_budgets(settings: Settings) -> N
     memory = shadow_mode.initial_memory(before, settings, NOW_S)
     for step in range(2):
         memory = shadow_mode.memory_without_plan(memory, decide_once(before, settings, memory, NOW_S + step))
-    done = shadow_actions.find_observed_actions(shadow_actions.take_baseline(before), after, NOW_S + 10)
+    done = shadow_comparison.find_observed_actions(shadow_comparison.take_baseline(before), after, NOW_S + 10)
     memory = shadow_mode.adopt_actions(memory, done, after, settings, NOW_S + 10)
 
-    assert done == (shadow_actions.ObservedRemoval("a-1", "a", NOW_S),)
+    assert done == (shadow_comparison.ObservedRemoval("a-1", "a", NOW_S),)
     assert set(memory.durable.drains) == {"a-1"}
     assert memory.durable.drains["a-1"].is_empty
     assert drained(decide_once(after, settings, memory, NOW_S + 10)) == []

@@ -14,7 +14,7 @@ from windlass.engine.loop import Decision
 from windlass.kube import transport
 from windlass.runtime.leader_election import LeadershipLost
 from windlass.simulator import autoscaler_run
-from windlass.simulator.cluster import api_objects, node_groups
+from windlass.simulator.cluster import api_client, node_groups
 from windlass.simulator.simulation import Simulation
 
 _RESTARTS_S = 10.0
@@ -112,11 +112,11 @@ def _has_lost(error: BaseException | None) -> bool:
 
 def _put_nonsense(simulation: Simulation, fault: Edit) -> None:
     key, api = f"{node_groups.NAMESPACE}/{fault.group}", simulation.cluster.api
-    was = api.list_objects(api_objects.MACHINE_DEPLOYMENTS)[key]["metadata"]["annotations"][fault.annotation]
+    was = api.list_objects(api_client.MACHINE_DEPLOYMENTS)[key]["metadata"]["annotations"][fault.annotation]
 
     def write(value: str) -> None:
-        found = api.list_objects(api_objects.MACHINE_DEPLOYMENTS)[key]
-        api.update(api_objects.MACHINE_DEPLOYMENTS, api_objects.with_annotation(found, fault.annotation, value))
+        found = api.list_objects(api_client.MACHINE_DEPLOYMENTS)[key]
+        api.update(api_client.MACHINE_DEPLOYMENTS, api_client.with_annotation(found, fault.annotation, value))
 
     simulation.cluster.event_loop.call_later(fault.at_s, lambda: write(fault.value))
     simulation.cluster.event_loop.call_later(fault.at_s + fault.lasts_s, lambda: write(was))

@@ -13,7 +13,7 @@ from typing import Any
 from tests.chaos import autoscaler_process, day_generator, fault_injector
 from tests.unexpected_error_guard import Unforeseen
 from windlass.simulator import invariants
-from windlass.simulator.cluster import api_objects, node_groups
+from windlass.simulator.cluster import api_client, node_groups
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.scenario import loader, model
 from windlass.simulator.simulation import Simulation
@@ -96,7 +96,7 @@ def _at_most(cpu_s: float) -> Iterator[None]:
 class Marks:
     """How long each node has borne our mark of deletion."""
 
-    watched_kinds = (api_objects.NODES,)
+    watched_kinds = (api_client.NODES,)
 
     def __init__(self, simulation: Simulation) -> None:
         self._now_s = simulation.cluster.event_loop.now_s
@@ -123,7 +123,7 @@ def _in_the_morning(day: day_generator.Day, simulation: Simulation, marks: Marks
     for name, since_s in marks.since_s.items():
         if day_generator.DAY_S - since_s > _LONGEST_DRAIN_S:
             yield f"node {name} is marked for deletion since {since_s:g} s and still there"
-    working = {key: pod for key, pod in api.list_objects(api_objects.PODS).items() if _is_work(pod)}
+    working = {key: pod for key, pod in api.list_objects(api_client.PODS).items() if _is_work(pod)}
     is_full = all(_size_of(simulation, name) >= group.max for name, group in _groups(day))
     for key, pod in working.items():
         if not pod["spec"].get("nodeName") and not is_full:
@@ -143,7 +143,7 @@ def _idle(day: day_generator.Day, simulation: Simulation, busy: set[str]) -> Ite
         wanted, smallest = _size_of(simulation, name), group.min
         machines = [
             item
-            for item in api.list_objects(api_objects.MACHINES).values()
+            for item in api.list_objects(api_client.MACHINES).values()
             if item["metadata"]["labels"].get("cluster.x-k8s.io/deployment-name") == name and not _is_held(item, busy)
         ]
         if len(machines) != wanted:
@@ -161,13 +161,13 @@ def _groups(day: day_generator.Day) -> Iterator[tuple[str, model.Group]]:
 
 
 def _size_of(simulation: Simulation, name: str) -> int:
-    found = simulation.cluster.api.list_objects(api_objects.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
+    found = simulation.cluster.api.list_objects(api_client.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
     return int(found["spec"]["replicas"])
 
 
 def _is_held(machine: Json, busy: set[str]) -> bool:
     """A machine that its group gave up, and that stays because a budget never lets the pods on it go."""
-    return api_objects.is_deleting(machine) and _node_of(machine) in busy
+    return api_client.is_deleting(machine) and _node_of(machine) in busy
 
 
 def _node_of(machine: Json) -> str:

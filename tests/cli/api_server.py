@@ -24,8 +24,8 @@ from windlass.explain import explain_context
 from windlass.kube import transport
 from windlass.observability import status_builder
 from windlass.observability.status_publisher import StatusPublisher
-from windlass.runtime import http_server
-from windlass.simulator.cluster import api_objects
+from windlass.runtime import health, http_server
+from windlass.simulator.cluster import api_client
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -118,11 +118,11 @@ def serving(folder: Path, *, token: str = TOKEN) -> Iterator[ApiServer]:
         ending.append(lambda: loop.call_soon_threadsafe(is_over.set))
         published = StatusPublisher(real.now_s, status_builder.PublisherInfo("live"))
         app = http_endpoints.make_app(
-            http_server.Health(), prometheus_client.CollectorRegistry(), lambda: "",  # type: ignore[arg-type]
+            health.Health(), prometheus_client.CollectorRegistry(), lambda: "",  # type: ignore[arg-type]
             answering=_Asked(), published=published, token_file=str(folder / "token"),
         )  # fmt: skip
         served = server.Server(real)
-        for definition in api_objects.list_crds():
+        for definition in api_client.list_crds():
             served.apply(definition)
         async with http_server.serve("127.0.0.1:0", app) as port:
             http = _ProxyingServer(served, real, port)

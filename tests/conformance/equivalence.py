@@ -2,14 +2,16 @@
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine.scale_up import pending_pods
+from windlass.engine.scale_up import equivalence_groups
 from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 
 def _generated(case: Json, constants: Json) -> Json:
     pods = [objects.pod(pod, pending=True) for pod in case["pods"]]
     snapshot = snapshots.build_snapshot([], pods)
-    groups = pending_pods.group_equivalent_pods(snapshot, snapshot.pending(), pending_pods.PodGrouping.BY_CONTROLLER)
+    groups = equivalence_groups.group_equivalent_pods(
+        snapshot, snapshot.pending(), equivalence_groups.PodGrouping.BY_CONTROLLER
+    )
     return {"groups": sorted(sorted(snapshot.pods.key(row) for row in group) for group in groups)}
 
 

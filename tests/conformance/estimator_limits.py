@@ -8,7 +8,7 @@ import numpy as np
 from tests.conformance import objects
 from tests.conformance.outcome import Json
 from windlass.engine.model import facts
-from windlass.engine.placement import binpacking_estimator
+from windlass.engine.scale_up import binpacking_estimator
 
 NANOSECOND = 1e-9
 

@@ -8,7 +8,7 @@ import numpy as np
 from tests.conformance import objects
 from tests.conformance.outcome import Json
 from windlass.engine.model import facts, settings
-from windlass.engine.placement import binpacking_estimator
+from windlass.engine.scale_up import binpacking_estimator
 from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 

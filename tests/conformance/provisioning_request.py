@@ -13,7 +13,7 @@ from windlass.autoscaler.capacity_apis import provisioning_requests
 from windlass.autoscaler.options import flags
 from windlass.autoscaler.readers import cluster_dump
 from windlass.engine import loop, loop_memory
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model import node_groups, plan
 from windlass.engine.model.provisioning import Condition, ProvisioningRequest
 from windlass.engine.observation import Observation
@@ -35,15 +35,15 @@ def _classify(case: Json) -> Json:
     request = ProvisioningRequest("ns", "r", "u", case["class"], parameters=case.get("parameters") or {})
     instance = case["processor_instance"]
     return {
-        "as_check_capacity": provisioning_request_conditions.is_check_capacity(request, instance),
-        "handled": provisioning_request_conditions.is_handled_by(request, instance),
+        "as_check_capacity": provisioning_request_queue.is_check_capacity(request, instance),
+        "handled": provisioning_request_queue.is_handled_by(request, instance),
     }
 
 
 def _book(case: Json) -> Json:
     conditions = tuple(Condition(kind, status, "X", "", 0.0) for kind, status in case["conditions"].items())
     return {
-        "book": provisioning_request_conditions.is_booked(
+        "book": provisioning_request_queue.is_booked(
             ProvisioningRequest("ns", "r", "u", case["class"], conditions=conditions), ""
         )
     }

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_lines
-from windlass.simulator.reference_scheduler import filters
+from windlass.simulator.reference_scheduler import scheduling_cycle
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 from windlass.simulator.reference_scheduler.framework import Rejection
 
@@ -26,7 +26,7 @@ def run_case(case: Json) -> Outcome:
     differences = []
     for pod in case["pending"]:
         name = pod["metadata"]["name"]
-        found = {node: spell(refusal) for node, refusal in filters.run_filters(cluster, pod).items()}
+        found = {node: spell(refusal) for node, refusal in scheduling_cycle.run_filters(cluster, pod).items()}
         for node, expected in case["verdicts"][name].items():
             total += 1
             if found.get(node, "node missing") == expected:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tests.conformance import reference_scheduler
 from tests.differential import oracle, shrink
 from tests.simulator import builders
-from windlass.simulator.reference_scheduler import filters
+from windlass.simulator.reference_scheduler import scheduling_cycle
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 LIE: oracle.Json = {"plugin": "Lie", "code": "Unschedulable", "reasons": ["a lie"]}
@@ -19,7 +19,9 @@ def judge(cases: Sequence[oracle.Json]) -> list[oracle.Json]:
 
 def _verdicts(case: oracle.Json, pod: oracle.Json) -> oracle.Json:
     view = ClusterView.of(case["objects"])
-    found = {name: reference_scheduler.spell(refusal) for name, refusal in filters.run_filters(view, pod).items()}
+    found = {
+        name: reference_scheduler.spell(refusal) for name, refusal in scheduling_cycle.run_filters(view, pod).items()
+    }
     if "witch" in pod["metadata"].get("labels", {}):
         found |= {name: LIE for name, node in view.nodes.items() if "cursed" in node.labels}
     return found

@@ -40,7 +40,7 @@ UNUSED: Mapping[str, str] = {
     "windlass.controllers.openshift.machineset_sync.authority_migration.default_spec": BY_SERVERS,
     "windlass.controllers.openshift.machineset_sync.authority_migration.validate_spec": BY_SERVERS,
     "windlass.simulator.reference_scheduler.cluster_view.list_queued": BY_QUEUE,
-    "windlass.simulator.reference_scheduler.filters.run_filters": BY_FILTERS,
+    "windlass.simulator.reference_scheduler.scheduling_cycle.run_filters": BY_FILTERS,
 }
 """What nothing in the package mentions, and why it is there."""
 

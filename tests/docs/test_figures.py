@@ -23,7 +23,7 @@ from windlass.controllers.openshift.cluster_autoscaler import reconcile as clust
 from windlass.controllers.openshift.machineset_sync import controller
 from windlass.engine import quarantine, taints
 from windlass.engine.actuation import eviction, node_deletion
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model import deviations, settings
 from windlass.engine.scale_up import pending_pods
 from windlass.kube import informers, time_formats
@@ -73,7 +73,7 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     (
         "capacity-apis.md",
         "CapacityReservationTimeExpired, CapacityBookingConsumed | after {}",
-        provisioning_request_conditions.BOOKING_S,
+        provisioning_request_queue.BOOKING_S,
     ),
     (
         "capacity-apis.md",
@@ -150,14 +150,14 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     (
         "runbook.md",
         "There is room for all its pods now, and it is booked for {}",
-        provisioning_request_conditions.BOOKING_S,
+        provisioning_request_queue.BOOKING_S,
     ),
     (
         "runbook.md",
         "It is tried again after 1, 2, 4 … {}",
         settings.ProvisioningRequestSettings().provisioning_request_max_backoff_time_s,
     ),
-    ("runbook.md", "The room was kept for {}", provisioning_request_conditions.BOOKING_S),
+    ("runbook.md", "The room was kept for {}", provisioning_request_queue.BOOKING_S),
     ("runbook.md", "The workload cluster has not answered for {}", machine_pool.MachinePoolSettings().grace_s),
     ("runbook.md", "was not ready three times in a row, {} apart", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
     ("scenarios.md", "how often series are noted down | {}", DEFAULTS["Scenario", "sample"]),

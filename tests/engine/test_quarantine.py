@@ -28,7 +28,7 @@ from tests.engine.loop.builders import (
 from tests.engine.snapshot import column_values
 from windlass.engine import loop, quarantine, taints
 from windlass.engine.actuation import soft_taints
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.cluster_state import readiness, upcoming_nodes
 from windlass.engine.drainability import pdb, rules
 from windlass.engine.expanders import priority
@@ -101,7 +101,7 @@ def make_world() -> Observation:
                 ODD,
                 ODD,
                 "uid-r",
-                provisioning_request_conditions.CHECK_CAPACITY_CLASS,
+                provisioning_request_queue.CHECK_CAPACITY_CLASS,
                 (PodSet("t", 1, spare),),
                 created_s=NOW_S - 60,
             ),
@@ -160,7 +160,7 @@ PLACES = [
     Place(node_table.NodeTable, "add_copies", about_odd_template, *GROUP),
     Place(engine_settings, "_override", lambda option, _: option == 0.123, *GROUP),
     Place(
-        provisioning_request_conditions,
+        provisioning_request_queue,
         "find_expired",
         lambda found, *_: bool(found),
         FaultSubject.REQUEST,

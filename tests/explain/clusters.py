@@ -11,7 +11,7 @@ from tests.engine.drainability import builders
 from tests.engine.loop import builders as loop_builders
 from tests.engine.loop.builders import LONG_AGO_S, NOW_S
 from windlass.engine import taints
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.capacity_apis.capacity_buffer import FAKE_POD_ANNOTATION
 from windlass.engine.loop import Decision
 from windlass.engine.loop_memory import LoopMemory
@@ -342,8 +342,8 @@ def _requests(draw: random.Random) -> Iterator[ProvisioningRequest]:
         )
         kind = draw.choice(
             (
-                provisioning_request_conditions.CHECK_CAPACITY_CLASS,
-                provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS,
+                provisioning_request_queue.CHECK_CAPACITY_CLASS,
+                provisioning_request_queue.ATOMIC_SCALE_UP_CLASS,
             )
         )
         sets = (PodSet("t", draw.randint(1, 4), pod),)

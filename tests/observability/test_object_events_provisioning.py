@@ -1,7 +1,7 @@
 """What is told of requests: to the pods that use one, and in the log."""
 
 from tests.engine.capacity_apis.provisioning_clusters import make, request
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.loop import decide
 from windlass.engine.model import facts
 from windlass.engine.model.provisioning import CONSUME_ANNOTATION
@@ -25,7 +25,7 @@ def test_pods_that_use_a_request_are_told_that_they_trigger_nothing() -> None:
 
 
 def test_the_log_names_the_request_that_nodes_were_asked_for() -> None:
-    world = make(request("r", 4, kind=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS), sizes={"a": 0})
+    world = make(request("r", 4, kind=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS), sizes={"a": 0})
     assert decision_log.summarize_decision(DecisionView(world.loop())) == [
         'scaling up: groups="a 0→1" requests=ns/r unschedulable_pods=0',
         "answered ProvisioningRequest: request=ns/r reason=CapacityIsProvisioned",

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from windlass import clock
-from windlass.runtime import http_server, loop
+from windlass.runtime import health, loop
 
 
 def play(scenario: Callable[[clock.VirtualClock], Awaitable[None]]) -> None:
@@ -107,7 +107,7 @@ def test_a_loop_is_well_while_it_turns_and_succeeds() -> None:
                 raise ZeroDivisionError
 
         turning = loop.Loop("scan", turn, 10.0, time)
-        activity = http_server.LoopActivity(turning, time, max_inactivity_s=600, max_failing_s=900)
+        activity = health.LoopActivity(turning, time, max_inactivity_s=600, max_failing_s=900)
         await time.sleep(5000)
         assert activity() == "", "a loop that never began is not at fault"
         running = asyncio.create_task(turning.run())
@@ -137,7 +137,7 @@ def test_the_first_success_may_take_longer() -> None:
             await time.sleep(700)
 
         turning = loop.Loop("scan", turn, 10.0, time)
-        activity = http_server.LoopActivity(turning, time, max_inactivity_s=100, max_failing_s=100, max_startup_s=800)
+        activity = health.LoopActivity(turning, time, max_inactivity_s=100, max_failing_s=100, max_startup_s=800)
         running = asyncio.create_task(turning.run())
         await time.sleep(690)
         assert activity() == ""
@@ -253,7 +253,7 @@ def test_a_leader_that_never_sees_everything_is_not_live() -> None:
 
         since: list[float | None] = [None]
         turning = loop.Loop("scan", turn, 10.0, time)
-        activity = http_server.LoopActivity(turning, time, max_startup_s=800.0, leading_since_s=lambda: since[0])
+        activity = health.LoopActivity(turning, time, max_startup_s=800.0, leading_since_s=lambda: since[0])
         await time.sleep(2000.0)
         assert activity() == "", "a candidate waits for as long as it takes"
         since[0] = time.monotonic_s()

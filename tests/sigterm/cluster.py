@@ -12,7 +12,7 @@ from windlass.apiserver import embedded_server, registry, server
 from windlass.apiserver.responses import ApiResponse
 from windlass.kube import transport
 from windlass.providers.clusterapi import group_annotations
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 
 Json = dict[str, Any]
 GROUP, VERSION = "cluster.x-k8s.io", "v1beta2"
@@ -51,7 +51,7 @@ class Noted:
         self.served = server.Server(clock.RealClock(), settings)
         self.writes: list[Write] = []
         self.requests = 0
-        embedded_server.restore_objects(self.served, api_objects.list_crds())
+        embedded_server.restore_objects(self.served, api_client.list_crds())
         embedded_server.restore_objects(self.served, _objects(nodes, waiting))
 
     def __getattr__(self, name: str) -> Any:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from windlass import clock
-from windlass.simulator.cluster import api_objects
-from windlass.simulator.cluster.api_objects import GroupResource
+from windlass.simulator.cluster import api_client
+from windlass.simulator.cluster.api_client import GroupResource
 from windlass.simulator.cluster.node_groups import DelayDistribution, NodeGroup
 from windlass.simulator.cluster.node_lifecycle import RUN, START, STOP, format_delay
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
@@ -51,21 +51,21 @@ def deploy(
     app: str,
     replicas: int,
     cpu: str = "1",
-    kind: GroupResource = api_objects.DEPLOYMENTS,
+    kind: GroupResource = api_client.DEPLOYMENTS,
     **spec: Any,
 ) -> None:
     """A Deployment, or another workload with a selector."""
     said: Json = {"selector": {"matchLabels": {"app": app}}, "template": template(app, cpu, **spec)}
-    if kind != api_objects.DAEMON_SETS:
+    if kind != api_client.DAEMON_SETS:
         said["replicas"] = replicas
-    if kind == api_objects.STATEFUL_SETS:
+    if kind == api_client.STATEFUL_SETS:
         said["serviceName"] = app
     world.api.post(kind, {"metadata": {"name": app, "namespace": "default"}, "spec": said})
 
 
 def budget(world: SimulatedCluster, app: str, **limit: Any) -> None:
     spec = {"selector": {"matchLabels": {"app": app}}, **limit}
-    world.api.post(api_objects.BUDGETS, {"metadata": {"name": app, "namespace": "default"}, "spec": spec})
+    world.api.post(api_client.BUDGETS, {"metadata": {"name": app, "namespace": "default"}, "spec": spec})
 
 
 def scale(world: SimulatedCluster, kind: GroupResource, name: str, replicas: int) -> None:
@@ -78,21 +78,21 @@ def scale(world: SimulatedCluster, kind: GroupResource, name: str, replicas: int
 
 def pods(world: SimulatedCluster, app: str = "") -> list[Json]:
     """Of an app, or all; in the order of their making."""
-    found = world.api.list_objects(api_objects.PODS).values()
+    found = world.api.list_objects(api_client.PODS).values()
     return [pod for pod in found if not app or pod["metadata"].get("labels", {}).get("app") == app]
 
 
 def running(world: SimulatedCluster, app: str = "") -> list[Json]:
-    return [pod for pod in pods(world, app) if api_objects.is_ready(pod) and not api_objects.is_deleting(pod)]
+    return [pod for pod in pods(world, app) if api_client.is_ready(pod) and not api_client.is_deleting(pod)]
 
 
 def nodes(world: SimulatedCluster, *, only_ready: bool = True) -> list[str]:
     return [
         name
-        for name, node in world.api.list_objects(api_objects.NODES).items()
-        if api_objects.is_ready(node) or not only_ready
+        for name, node in world.api.list_objects(api_client.NODES).items()
+        if api_client.is_ready(node) or not only_ready
     ]
 
 
 def machines(world: SimulatedCluster) -> dict[str, Json]:
-    return {api_objects.key_of(item): item for item in world.api.list_objects(api_objects.MACHINES).values()}
+    return {api_client.key_of(item): item for item in world.api.list_objects(api_client.MACHINES).values()}

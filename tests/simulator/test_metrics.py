@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulator import small_clusters
 from windlass.simulator import metrics, simulation
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 from windlass.simulator.metrics import CostLowerBound, MetricSeries
 from windlass.simulator.scenario import loader, model
 
@@ -30,7 +30,7 @@ expect:
 
 async def _add_one_at_an_hour_and_a_half_minute(story: simulation.Simulation) -> None:
     await story.clock.sleep(3630)
-    small_clusters.scale(story.cluster, api_objects.MACHINE_DEPLOYMENTS, "general", 3)
+    small_clusters.scale(story.cluster, api_client.MACHINE_DEPLOYMENTS, "general", 3)
     await story.clock.sleep(1e9)
 
 

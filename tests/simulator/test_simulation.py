@@ -10,10 +10,10 @@ from windlass import clock
 from windlass.apiserver import embedded_server, server
 from windlass.kube import errors, transport
 from windlass.simulator import autoscaler_run, simulation, workload_trace
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 from windlass.simulator.cluster.node_groups import RandomStreams
 from windlass.simulator.scenario import loader
-from windlass.simulator.scenario.driver import FaultInjector
+from windlass.simulator.simulation import FaultInjector
 
 SCENARIOS = pathlib.Path(__file__).parents[2] / "scenarios"
 TRACE = pathlib.Path(__file__).parents[3] / "shared" / "traces" / "openb-2023"
@@ -56,13 +56,11 @@ async def _grow_while_anyone_waits(story: simulation.Simulation) -> None:
     api = story.cluster.api
     while True:
         await story.clock.sleep(60)
-        waiting = any(not api_objects.node_of(pod) for pod in api.list_objects(api_objects.PODS).values())
-        for found in list(api.list_objects(api_objects.MACHINE_DEPLOYMENTS).values()):
+        waiting = any(not api_client.node_of(pod) for pod in api.list_objects(api_client.PODS).values())
+        for found in list(api.list_objects(api_client.MACHINE_DEPLOYMENTS).values()):
             if waiting and found["spec"]["replicas"] < 9:
                 name = found["metadata"]["name"]
-                small_clusters.scale(
-                    story.cluster, api_objects.MACHINE_DEPLOYMENTS, name, found["spec"]["replicas"] + 1
-                )
+                small_clusters.scale(story.cluster, api_client.MACHINE_DEPLOYMENTS, name, found["spec"]["replicas"] + 1)
 
 
 def _play(seed: int) -> bytes:
@@ -156,11 +154,11 @@ def test_pods_of_a_trace_run_as_long_as_they_did_on_machines_that_they_accept(tm
 
     async def watch(story: simulation.Simulation) -> None:
         for name in ("m8-16-2xt4", "m4-8"):
-            small_clusters.scale(story.cluster, api_objects.MACHINE_DEPLOYMENTS, name, 1)
+            small_clusters.scale(story.cluster, api_client.MACHINE_DEPLOYMENTS, name, 1)
         await story.clock.sleep(300)
         (pod,) = small_clusters.running(story.cluster)
         assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "early"
-        assert api_objects.node_of(pod).startswith("m8-16-2xt4")
+        assert api_client.node_of(pod).startswith("m8-16-2xt4")
         await story.clock.sleep(900)
         (pod,) = small_clusters.running(story.cluster)
         assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "late"

@@ -1,7 +1,7 @@
 """A small story whose machines take a while by chance, and plans of it."""
 
 from windlass.simulator.scenario import loader, model
-from windlass.sweep import search_space, sweep_plan
+from windlass.sweep import sweep_plan
 
 TINY = """
 name: tiny
@@ -26,4 +26,4 @@ def scenario() -> model.Scenario:
 
 
 def make_plan(*tried: str, seeds: int = 2, runs: int | None = None) -> sweep_plan.SweepPlan:
-    return sweep_plan.make_plan(sweep_plan.SweepInput(scenario()), search_space.parse_axes(tried), seeds, runs)
+    return sweep_plan.make_plan(sweep_plan.SweepInput(scenario()), sweep_plan.parse_axes(tried), seeds, runs)

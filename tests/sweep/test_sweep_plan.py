@@ -5,7 +5,7 @@ import pytest
 from tests.sweep import sample_plans
 from windlass import errors
 from windlass.simulator.scenario import model
-from windlass.sweep import search_space, sweep_plan
+from windlass.sweep import sweep_plan
 
 
 def test_every_combination_is_played_with_every_seed() -> None:
@@ -51,7 +51,7 @@ def test_the_same_arguments_make_the_same_plan_and_others_another() -> None:
 
 
 def test_what_a_world_says_is_in_the_fingerprint() -> None:
-    world, axes = sweep_plan.SweepInput(sample_plans.scenario()), search_space.parse_axes(["--expander=price"])
+    world, axes = sweep_plan.SweepInput(sample_plans.scenario()), sweep_plan.parse_axes(["--expander=price"])
     other = sweep_plan.SweepInput(model.convert({"name": "tiny", "duration": "15m", "groups": []}))
     assert sweep_plan.input_digest(sweep_plan.deserialize(sweep_plan.serialize(world))) == sweep_plan.input_digest(
         world

@@ -8,7 +8,7 @@ import pytest
 
 from testbed import api, objects
 from testbed.bed import Bed
-from windlass.simulator.reference_scheduler import filters, node_scores
+from windlass.simulator.reference_scheduler import node_scores, scheduling_cycle
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 SPACE, PURPOSE = "scores", {"purpose": "scores"}
@@ -67,7 +67,7 @@ def _best(server: api.Api, pod: api.Object) -> set[str]:
     """The nodes with the highest score, by what the API server shows now; none: no node passes the filters."""
     listed = [{"kind": kind, **item} for kind, path in LISTS.items() for item in server.items(path)]
     cluster = ClusterView.of(listed)
-    verdicts = filters.run_filters(cluster, pod)
+    verdicts = scheduling_cycle.run_filters(cluster, pod)
     passed = [node for name, node in cluster.nodes.items() if verdicts[name] is None]
     return {node.name for node in node_scores.best_nodes(cluster, pod, passed)} if passed else set()
 

@@ -21,8 +21,8 @@ def check_namespace(core: ServerState, call: ApiCall) -> None:
     if stored_object is None:
         raise status_errors.not_found(namespaces, call.namespace)
     if stored_object.is_deleting:
-        why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
-        refused = status_errors.forbidden(call.resource, call.name, why)
+        reason = f"unable to create new content in namespace {call.namespace} because it is being terminated"
+        refused = status_errors.forbidden(call.resource, call.name, reason)
         cause = {"reason": "NamespaceTerminating", "message": f"namespace {call.namespace} is being terminated"}
         refused.details = {**(refused.details or {}), "causes": [{**cause, "field": "metadata.namespace"}]}
         raise refused
@@ -63,19 +63,19 @@ def _set_priority(core: ServerState, call: ApiCall, pod: Json) -> None:
     if name in _SYSTEM_PRIORITIES:
         priority = _SYSTEM_PRIORITIES[name]
     else:
-        found = _find_class(core, name)
-        if found is not None:
-            priority, preemption = found["value"], found.get("preemptionPolicy", preemption)
-            spec["priorityClassName"] = found["metadata"]["name"]
+        priority_class = _find_class(core, name)
+        if priority_class is not None:
+            priority, preemption = priority_class["value"], priority_class.get("preemptionPolicy", preemption)
+            spec["priorityClassName"] = priority_class["metadata"]["name"]
         elif name:
-            why = f"no PriorityClass with name {name} was found"
-            raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), why)
+            reason = f"no PriorityClass with name {name} was found"
+            raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), reason)
     if spec.get("priority", priority) != priority:
-        why = (
+        reason = (
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
             f"priority admission controller computed {priority} from the given PriorityClass name"
         )
-        raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), why)
+        raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), reason)
     spec["priority"] = priority
     spec.setdefault("preemptionPolicy", preemption)
 
@@ -88,8 +88,8 @@ def _find_class(core: ServerState, name: str | None) -> Json | None:
     if not classes.objects:
         return None
     every = (stored.decode() for stored in classes.objects.values())
-    defaults = [found for found in every if found.get("globalDefault")]
-    return min(defaults, key=lambda found: int(found["value"])) if defaults else None
+    defaults = [priority_class for priority_class in every if priority_class.get("globalDefault")]
+    return min(defaults, key=lambda priority_class: int(priority_class["value"])) if defaults else None
 
 
 def _add_default_tolerations(pod: Json) -> None:

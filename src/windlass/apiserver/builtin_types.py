@@ -260,16 +260,16 @@ class StructPart:
 
 def find_unknown_fields(value: Any, type_: value_types.ValueType, at: str = "") -> list[str]:
     """Paths of the fields that a type does not declare: `spec.containers[0].imge`."""
-    found: list[str] = []
+    unknown_fields: list[str] = []
     if isinstance(value, dict) and type_.map is not None:
         for key, item in value.items():
             part = type_.map.field(key)
             path = f"{at}.{key}" if at else key
-            found += [path] if part is None else find_unknown_fields(item, part, path)
+            unknown_fields += [path] if part is None else find_unknown_fields(item, part, path)
     elif isinstance(value, list) and type_.list is not None:
         for i, item in enumerate(value):
-            found += find_unknown_fields(item, type_.list.element, f"{at}[{i}]")
-    return found
+            unknown_fields += find_unknown_fields(item, type_.list.element, f"{at}[{i}]")
+    return unknown_fields
 
 
 _TYPE_PATTERN = r"(?:\[[^\]]*\]|\{!?\})*~?[\w.]+"
@@ -319,11 +319,11 @@ def _read_field(group: str, match: re.Match[str]) -> StructField:
 
 
 def _read_type(group: str, text: str) -> TypePart:
-    if found := _LIST_PATTERN.fullmatch(text):
-        keys = tuple(key for key in found["keys"].split(",") if key and key != "=")
-        return ListPart(_read_type(group, found["element"]), bool(found["keys"]), keys)
-    if found := _MAP_PATTERN.fullmatch(text):
-        return MapPart(_read_type(group, found["element"]), bool(found["atomic"]))
+    if match := _LIST_PATTERN.fullmatch(text):
+        keys = tuple(key for key in match["keys"].split(",") if key and key != "=")
+        return ListPart(_read_type(group, match["element"]), bool(match["keys"]), keys)
+    if match := _MAP_PATTERN.fullmatch(text):
+        return MapPart(_read_type(group, match["element"]), bool(match["atomic"]))
     if text == "any":
         return AnyPart()
     if text in _SCALARS:

@@ -48,8 +48,8 @@ class CrdStrategy(Strategy):
         spec = obj["spec"]
 
         def hold(kind: str, reason: str, message: str) -> Json:
-            said = {"type": kind, "status": "True", "reason": reason, "message": message}
-            return {**said, "lastTransitionTime": since}
+            condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+            return {**condition, "lastTransitionTime": since}
 
         return {
             "conditions": [
@@ -76,15 +76,15 @@ class CrdStrategy(Strategy):
         ]
         expected = f"{called.get('plural')}.{spec.get('group')}"
         if obj["metadata"].get("name") != expected:
-            said = 'must be spec.names.plural+"."+spec.group'
-            errors.append(status_errors.field_invalid("metadata.name", obj["metadata"].get("name"), said))
+            message = 'must be spec.names.plural+"."+spec.group'
+            errors.append(status_errors.field_invalid("metadata.name", obj["metadata"].get("name"), message))
         errors += [
             status_errors.field_invalid("spec.group", spec.get("group"), why)
             for why in label_syntax.check_dns_subdomain(spec.get("group", ""))
         ]
         if sum(bool(version.get("storage")) for version in versions) != 1:
-            said = "must have exactly one version marked as storage version"
-            errors.append(status_errors.field_invalid("spec.versions", versions, said))
+            message = "must have exactly one version marked as storage version"
+            errors.append(status_errors.field_invalid("spec.versions", versions, message))
         for i, version in enumerate(versions):
             if not (version.get("schema") or {}).get("openAPIV3Schema"):
                 at = f"spec.versions[{i}].schema.openAPIV3Schema"
@@ -97,11 +97,11 @@ def _refuse_beyond(spec: Json) -> FieldErrors:
     errors: FieldErrors = []
     served = [version["name"] for version in spec.get("versions") or () if version.get("served")]
     if len(served) > 1:
-        said = f"this server serves one version of a kind, not {', '.join(served)}: conversion {_HERE}"
-        errors.append(status_errors.field_forbidden("spec.versions", said))
+        message = f"this server serves one version of a kind, not {', '.join(served)}: conversion {_HERE}"
+        errors.append(status_errors.field_forbidden("spec.versions", message))
     if spec.get("conversion", {}).get("strategy", "None") != "None":
-        said = f"conversion by webhook {_HERE}"
-        errors.append(status_errors.field_forbidden("spec.conversion.strategy", said))
+        message = f"conversion by webhook {_HERE}"
+        errors.append(status_errors.field_forbidden("spec.conversion.strategy", message))
     for i, version in enumerate(spec.get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         for path in _find_rules(schema, f"spec.versions[{i}].schema.openAPIV3Schema"):
@@ -128,8 +128,8 @@ def narrow_crd(definition: Json, version: str = "") -> Json:
     """
     spec = copy.deepcopy(definition["spec"])
     versions = spec["versions"]
-    wanted = version or next(found["name"] for found in versions if found.get("storage"))
-    kept = next(found for found in versions if found["name"] == wanted)
+    desired = version or next(version["name"] for version in versions if version.get("storage"))
+    kept = next(version for version in versions if version["name"] == desired)
     spec["versions"] = [{**_without_rules(kept), "served": True, "storage": True}]
     spec.pop("conversion", None)
     metadata = {

@@ -134,15 +134,15 @@ _GO_TYPES = {
 
 def _cannot_access(at: str, value: Any, expected: str) -> status_errors.FieldError:
     shown = "<nil>" if value is None else value
-    why = f"{at} accessor error: {shown} is of the type {_GO_TYPES[type(value)]}, expected {expected}"
-    return status_errors.field_invalid(at, 0, why)
+    reason = f"{at} accessor error: {shown} is of the type {_GO_TYPES[type(value)]}, expected {expected}"
+    return status_errors.field_invalid(at, 0, reason)
 
 
 def make_custom_resource(definition: Json) -> registry.Resource:
     """The resource that a definition defines: its one served version."""
     spec = definition["spec"]
     called = spec["names"]
-    version = next(found for found in spec["versions"] if found.get("served"))
+    version = next(version for version in spec["versions"] if version.get("served"))
     schema = version["schema"]["openAPIV3Schema"]
     subresources = version.get("subresources") or {}
     scale = _read_scale(subresources.get("scale"))
@@ -192,8 +192,8 @@ def _make_extract(paths: Mapping[str, str]) -> Any:
     finders = {name: printer_columns.compile_json_path(path) for name, path in paths.items()}
 
     def extract(obj: Json) -> dict[str, str]:
-        found = {name: find(obj) if find else [] for name, find in finders.items()}
-        return {name: str(values[0]) if values and values[0] is not None else "" for name, values in found.items()}
+        extracted = {name: find(obj) if find else [] for name, find in finders.items()}
+        return {name: str(values[0]) if values and values[0] is not None else "" for name, values in extracted.items()}
 
     return extract
 

@@ -29,39 +29,39 @@ class DeleteOptions:
 
 def read_delete_options(call: ApiCall) -> DeleteOptions:
     """Options from the body, or else from the query."""
-    said: Json = call.read_object() if call.body else _from_query(call)
-    return parse_delete_options(said or {})
+    options: Json = call.read_object() if call.body else _from_query(call)
+    return parse_delete_options(options or {})
 
 
 def _from_query(call: ApiCall) -> Json:
-    said: Json = {}
+    options: Json = {}
     if grace := call.query.get("gracePeriodSeconds"):
-        said["gracePeriodSeconds"] = int(grace)
+        options["gracePeriodSeconds"] = int(grace)
     if policy := call.query.get("propagationPolicy"):
-        said["propagationPolicy"] = policy
+        options["propagationPolicy"] = policy
     if orphans := call.query.get("orphanDependents"):
-        said["orphanDependents"] = orphans == "true"
+        options["orphanDependents"] = orphans == "true"
     if asked := call.query.get("dryRun"):
-        said["dryRun"] = [asked]
-    return said
+        options["dryRun"] = [asked]
+    return options
 
 
-def parse_delete_options(said: Json) -> DeleteOptions:
+def parse_delete_options(options: Json) -> DeleteOptions:
     """Parse a DeleteOptions object. StatusError for contradicting options."""
-    policy, orphans = said.get("propagationPolicy") or "", said.get("orphanDependents")
+    policy, orphans = options.get("propagationPolicy") or "", options.get("orphanDependents")
     errors = []
     if policy and orphans is not None:
-        why = "orphanDependents and deletionPropagation cannot be both set"
-        errors.append(status_errors.field_invalid("propagationPolicy", policy, why))
+        reason = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(status_errors.field_invalid("propagationPolicy", policy, reason))
     if policy and policy not in _POLICIES:
         errors.append(status_errors.field_not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
-    dry_run = said.get("dryRun") or []
+    dry_run = options.get("dryRun") or []
     if any(asked != "All" for asked in dry_run):
         errors.append(status_errors.field_not_supported("dryRun", dry_run, ("All",)))
     if errors:
         raise status_errors.invalid_kind("DeleteOptions", "meta.k8s.io", "", errors)
-    preconditions: Json = said.get("preconditions") or {}
-    grace_s = said.get("gracePeriodSeconds")
+    preconditions: Json = options.get("preconditions") or {}
+    grace_s = options.get("gracePeriodSeconds")
     return DeleteOptions(
         grace_s if grace_s is None or grace_s >= 0 else 1,
         policy,
@@ -108,13 +108,13 @@ def handle_delete_collection(core: ServerState, call: ApiCall) -> ApiResponse:
 def check_preconditions(call: ApiCall, stored: storage.StoredObject, options: DeleteOptions) -> None:
     called = f"{call.resource.kind}.{call.resource.group}" if call.resource.group else call.resource.kind
     if options.uid and options.uid != stored.uid:
-        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid})"
-        why += ". The object might have been deleted and then recreated"
-        raise status_errors.conflict(call.resource, stored.name, why, called)
+        reason = f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid})"
+        reason += ". The object might have been deleted and then recreated"
+        raise status_errors.conflict(call.resource, stored.name, reason, called)
     if options.version and options.version != str(stored.version):
-        why = f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion "
-        why += f"in record ({stored.version}). The object might have been modified"
-        raise status_errors.conflict(call.resource, stored.name, why, called)
+        reason = f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion "
+        reason += f"in record ({stored.version}). The object might have been modified"
+        raise status_errors.conflict(call.resource, stored.name, reason, called)
 
 
 def delete_stored(
@@ -200,9 +200,9 @@ def _set_finalizers(metadata: Json, options: DeleteOptions, call: ApiCall) -> No
     if call.resource.key == ("", "events"):
         return
     before = metadata.get("finalizers") or []
-    wanted = _wanted_finalizer(before, options)
+    desired = _wanted_finalizer(before, options)
     after = [name for name in before if name not in (object_meta.ORPHAN, object_meta.FOREGROUND)]
-    after += [wanted] if wanted else []
+    after += [desired] if desired else []
     if call.resource.key == ("apiextensions.k8s.io", "customresourcedefinitions") and _CLEANUP not in after:
         after.append(_CLEANUP)
     if set(after) != set(before):

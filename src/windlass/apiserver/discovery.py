@@ -56,8 +56,8 @@ def core_version_list() -> Json:
 
 def group_list(registry: Registry) -> Json:
     """/apis"""
-    found = [_group_entry(group, versions) for group, versions in _versions(registry).items() if group]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
+    groups = [_group_entry(group, versions) for group, versions in _versions(registry).items() if group]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def group_document(registry: Registry, name: str) -> Json | None:
@@ -67,10 +67,10 @@ def group_document(registry: Registry, name: str) -> Json | None:
 
 
 def _versions(registry: Registry) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    versions_by_group: dict[str, list[str]] = {}
     for name, version in registry.versions():
-        found.setdefault(name, []).append(version)
-    return found
+        versions_by_group.setdefault(name, []).append(version)
+    return versions_by_group
 
 
 def _group_entry(name: str, versions: list[str]) -> Json:
@@ -84,8 +84,8 @@ def resource_list(registry: Registry, name: str, version: str) -> Json | None:
     if served is None:
         return None
     listed = [entry for resource in served for entry in _list_resource(resource)]
-    said = f"{name}/{version}" if name else version
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": said, "resources": listed}
+    message = f"{name}/{version}" if name else version
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": message, "resources": listed}
 
 
 def _list_resource(resource: Resource) -> list[Json]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass import selectors
-from windlass.apiserver import pod_strategy, storage, write_handlers
+from windlass.apiserver import storage, workload_strategies, write_handlers
 from windlass.apiserver.registry import Resource, ServerState
 from windlass.apiserver.storage import StoredObject
 from windlass.apiserver.value_types import Json
@@ -145,7 +145,7 @@ class _BudgetPods:
         if self.selector is None or not self.selector.matches(stored.labels):
             return before is not None
         pod = stored.decode()
-        now = (stored.name, not stored.is_deleting and pod_strategy.is_pod_ready(pod), _controller_of(pod))
+        now = (stored.name, not stored.is_deleting and workload_strategies.is_pod_ready(pod), _controller_of(pod))
         self.members[stored.key] = now
         return now != before
 

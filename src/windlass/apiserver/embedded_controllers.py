@@ -87,9 +87,9 @@ class GarbageCollector:
 
     def _forget(self, resource: Resource, stored: StoredObject, uids: set[str]) -> None:
         def change(live: Json) -> Json:
-            left = [owner for owner in live["metadata"]["ownerReferences"] if owner["uid"] not in uids]
-            if left:
-                live["metadata"]["ownerReferences"] = left
+            remaining = [owner for owner in live["metadata"]["ownerReferences"] if owner["uid"] not in uids]
+            if remaining:
+                live["metadata"]["ownerReferences"] = remaining
             else:
                 del live["metadata"]["ownerReferences"]
             return live
@@ -144,9 +144,9 @@ class GarbageCollector:
             return
 
         def change(live: Json) -> Json:
-            left = [finalizer for finalizer in live["metadata"]["finalizers"] if finalizer != name]
-            if left:
-                live["metadata"]["finalizers"] = left
+            remaining = [finalizer for finalizer in live["metadata"]["finalizers"] if finalizer != name]
+            if remaining:
+                live["metadata"]["finalizers"] = remaining
             else:
                 del live["metadata"]["finalizers"]
             return live
@@ -227,7 +227,7 @@ class CrdController:
 
     def _serve(self, stored: StoredObject) -> None:
         resource = custom_resources.make_custom_resource(stored.decode())
-        for served in [found for found in self._core.registry if found.key == resource.key]:
+        for served in [served for served in self._core.registry if served.key == resource.key]:
             self._core.registry.remove(served)
         self._core.add_resource(resource)
         table = self._core.table(resource)
@@ -262,9 +262,9 @@ class CrdController:
 
 
 def _without_cleanup(live: Json) -> Json:
-    left = [name for name in live["metadata"]["finalizers"] if name != CLEANUP]
-    if left:
-        live["metadata"]["finalizers"] = left
+    remaining = [name for name in live["metadata"]["finalizers"] if name != CLEANUP]
+    if remaining:
+        live["metadata"]["finalizers"] = remaining
     else:
         del live["metadata"]["finalizers"]
     return live

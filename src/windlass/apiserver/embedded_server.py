@@ -193,17 +193,17 @@ def restore_objects(served: server.Server, objects: Iterable[Any]) -> int:
 
     Lists are flattened. An owner that is not among the objects counts as alive: no object is collected because of it.
     """
-    found = [_check_object(item) for item in _flatten_lists(objects)]
-    found.sort(key=lambda obj: _FIRST.index(obj["kind"]) if obj["kind"] in _FIRST else len(_FIRST))
+    checked_objects = [_check_object(item) for item in _flatten_lists(objects)]
+    checked_objects.sort(key=lambda obj: _FIRST.index(obj["kind"]) if obj["kind"] in _FIRST else len(_FIRST))
     with served.without_garbage_collection():
-        for obj in found:
+        for obj in checked_objects:
             try:
                 _restore_one(served, obj)
             except status_errors.StatusError as refused:
                 raise UnusableObject(f"{_object_name(obj)}: {refused.message}") from None
             except RecursionError:
                 raise UnusableObject(f"{_object_name(obj)}: it is nested too deeply") from None
-    return len(found)
+    return len(checked_objects)
 
 
 def _flatten_lists(objects: Iterable[Any]) -> Iterable[Any]:
@@ -266,14 +266,14 @@ def _ensure_namespace(served: server.Server, name: str) -> None:
         served.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
-def _set_status(served: server.Server, created: Json, wanted: Json) -> Json:
+def _set_status(served: server.Server, created: Json, desired: Json) -> Json:
     path = f"{served.collection(created)}/{created['metadata']['name']}/status"
-    body = storage.encode_json({**created, "status": wanted})
+    body = storage.encode_json({**created, "status": desired})
     answer = served.handle(transport.Request("PUT", path, (), {"content-type": "application/json"}, body))
-    found: Json = storage.decode_json(answer.body)
+    stored: Json = storage.decode_json(answer.body)
     if answer.status >= 300:
-        raise status_errors.StatusError(answer.status, "", str(found.get("message")))
-    return found
+        raise status_errors.StatusError(answer.status, "", str(stored.get("message")))
+    return stored
 
 
 def _overwrite(served: server.Server, created: Json, metadata: Json, spec: Json) -> None:

@@ -207,9 +207,9 @@ _NEVER_OWNED: Fields = {
 class ApplyConflict(Exception):
     """An apply would change fields of other managers; holds each manager with the path."""
 
-    def __init__(self, found: list[tuple[field_sets.ManagerIdentity, tuple[str, ...]]]) -> None:
-        super().__init__(f"{len(found)} conflicts")
-        self.found = found
+    def __init__(self, conflicts: list[tuple[field_sets.ManagerIdentity, tuple[str, ...]]]) -> None:
+        super().__init__(f"{len(conflicts)} conflicts")
+        self.found = conflicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,14 +245,14 @@ class FieldManager:
     ) -> Managers:
         changed = typed_values.compare_values(live, new, self.type).without(self.ignored)
         written = field_sets.union_of(changed.modified, changed.added)
-        left = self._release_fields(owners, written, changed.removed)
+        remaining = self._release_fields(owners, written, changed.removed)
         mine = field_sets.difference_of(field_sets.subtract_trees(written, self.ignored), _NEVER_OWNED)
         if mine:
             identity = field_sets.ManagerIdentity.of(manager, field_sets.UPDATE, self.subresource, self.api_version)
-            before = left.get(identity)
+            before = remaining.get(identity)
             fields = field_sets.union_of(before.fields, mine) if before else mine
-            left[identity] = field_sets.ManagerEntry(fields, self.api_version, now)
-        return left
+            remaining[identity] = field_sets.ManagerEntry(fields, self.api_version, now)
+        return remaining
 
     def _create(self, new: value_types.Json, manager: str, now: str) -> Managers:
         """The creator of an object owns all of it. As `_take` from an empty object, but cached by part."""
@@ -346,13 +346,13 @@ class FieldManager:
         changed = typed_values.compare_values(live, merged, self.type).without(self.ignored)
         written = field_sets.union_of(changed.modified, changed.added)
         if not force:
-            found = [
+            conflicts = [
                 (who, path)
                 for who, entry in others.items()
                 for path in field_sets.field_paths(field_sets.intersection_of(entry.fields, written))
             ]
-            if found:
-                raise ApplyConflict(found)
+            if conflicts:
+                raise ApplyConflict(conflicts)
         return self._release_fields(others, written, changed.removed)
 
 

@@ -125,31 +125,31 @@ class ListPager:
             self._snapshots.move_to_end((id(table), version))
             return remembered
         if version == self._store.version:
-            found = (table.keys(), dict(table.objects))
+            keys_and_objects = (table.keys(), dict(table.objects))
         else:
             objects = table.at(version)
-            found = (sorted(objects), objects)
-        self._snapshots[id(table), version] = found
+            keys_and_objects = (sorted(objects), objects)
+        self._snapshots[id(table), version] = keys_and_objects
         while len(self._snapshots) > _MOST_SNAPSHOTS:
             self._snapshots.popitem(last=False)
-        return found
+        return keys_and_objects
 
 
 def _check_list_request(request: ListRequest) -> None:
     errors = []
     if request.match:
         if not request.version:
-            why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            errors.append(status_errors.field_forbidden("resourceVersionMatch", why))
+            reason = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            errors.append(status_errors.field_forbidden("resourceVersionMatch", reason))
         if request.token:
-            why = "resourceVersionMatch is forbidden when continue is provided"
-            errors.append(status_errors.field_forbidden("resourceVersionMatch", why))
+            reason = "resourceVersionMatch is forbidden when continue is provided"
+            errors.append(status_errors.field_forbidden("resourceVersionMatch", reason))
         if request.match not in ("Exact", "NotOlderThan"):
             supported = ("Exact", "NotOlderThan", "")
             errors.append(status_errors.field_not_supported("resourceVersionMatch", request.match, supported))
         if request.match == "Exact" and request.version == "0":
-            why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-            errors.append(status_errors.field_forbidden("resourceVersionMatch", why))
+            reason = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            errors.append(status_errors.field_forbidden("resourceVersionMatch", reason))
     if errors:
         raise status_errors.invalid_kind("ListOptions", "meta.k8s.io", "", errors)
     if request.token and request.version not in ("", "0"):
@@ -159,8 +159,8 @@ def _check_list_request(request: ListRequest) -> None:
 def parse_version(version: str) -> int:
     """Parse a resourceVersion; 0 if empty."""
     if not version.isdigit() and version:
-        why = f'strconv.ParseUint: parsing "{version}": invalid syntax'
-        raise status_errors.bad_request(f'resourceVersion: Invalid value: "{version}": {why}')
+        reason = f'strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise status_errors.bad_request(f'resourceVersion: Invalid value: "{version}": {reason}')
     return int(version or 0)
 
 
@@ -270,11 +270,11 @@ def _wants_initial_events(call: ApiCall, version_text: str) -> bool:
     asked, match = call.query.get("sendInitialEvents"), call.query.get("resourceVersionMatch", "")
     errors = []
     if asked is not None and match != "NotOlderThan":
-        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        errors.append(status_errors.field_forbidden("resourceVersionMatch", why))
+        reason = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        errors.append(status_errors.field_forbidden("resourceVersionMatch", reason))
     if asked is None and match:
-        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        errors.append(status_errors.field_forbidden("resourceVersionMatch", why))
+        reason = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        errors.append(status_errors.field_forbidden("resourceVersionMatch", reason))
     if errors:
         raise status_errors.invalid_kind("ListOptions", "meta.k8s.io", "", errors)
     if asked is not None:

@@ -48,10 +48,10 @@ def generate_name(base: str, rng: random.Random) -> str:
 
 def match_namespace(metadata: Json, namespace: str) -> None:
     """Set the request's namespace, or refuse a different one."""
-    said = metadata.get("namespace", "")
-    if said == namespace:
+    namespace_in_body = metadata.get("namespace", "")
+    if namespace_in_body == namespace:
         return
-    if said and namespace:
+    if namespace_in_body and namespace:
         message = "the namespace of the provided object does not match the namespace sent on the request"
         raise status_errors.bad_request(message)
     if namespace:
@@ -111,8 +111,8 @@ def validate_object_meta_update(metadata: Json, old: Json) -> list[status_errors
         extra = sorted(set(metadata.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if extra:
             listed = ", ".join(status_errors.format_value(finalizer) for finalizer in extra)
-            why = "no new finalizers can be added if the object is being deleted, found new finalizers "
-            errors.append(status_errors.field_forbidden("metadata.finalizers", f"{why}[]string{{{listed}}}"))
+            reason = "no new finalizers can be added if the object is being deleted, found new finalizers "
+            errors.append(status_errors.field_forbidden("metadata.finalizers", f"{reason}[]string{{{listed}}}"))
     errors += [
         status_errors.field_invalid(f"metadata.{name}", metadata.get(name), "field is immutable")
         for name in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -150,14 +150,14 @@ def _validate_owners(owners: list[Json]) -> list[status_errors.FieldError]:
     for owner in owners:
         for name in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(name):
-                said = "version must not be empty" if name == "apiVersion" else "must not be empty"
-                errors.append(status_errors.field_invalid(f"{at}.{name}", owner.get(name, ""), said))
+                message = "version must not be empty" if name == "apiVersion" else "must not be empty"
+                errors.append(status_errors.field_invalid(f"{at}.{name}", owner.get(name, ""), message))
         if owner.get("controller"):
             mine = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
-                said = "Only one reference can have Controller set to true. Found "
-                said += f'"true" in references for {controller} and {mine}'
-                errors.append(status_errors.field_invalid(at, owners, said))
+                message = "Only one reference can have Controller set to true. Found "
+                message += f'"true" in references for {controller} and {mine}'
+                errors.append(status_errors.field_invalid(at, owners, message))
             else:
                 controller = mine
     return errors
@@ -171,8 +171,8 @@ def _validate_finalizers(finalizers: list[str]) -> list[status_errors.FieldError
         for why in label_syntax.check_qualified_name(name)
     ]
     if ORPHAN in finalizers and FOREGROUND in finalizers:
-        said = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
-        errors.append(status_errors.field_invalid(at, finalizers, said))
+        message = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
+        errors.append(status_errors.field_invalid(at, finalizers, message))
     return errors
 
 

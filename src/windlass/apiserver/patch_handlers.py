@@ -278,12 +278,12 @@ def _sort_items(target: Json, name: str, order: Any) -> None:
     if not isinstance(items, list) or not isinstance(order, list):
         return
     key = _find_merge_key(name, items, None)
-    wanted = [item.get(key) if isinstance(item, dict) else item for item in order]
+    desired = [item.get(key) if isinstance(item, dict) else item for item in order]
     rank = -1
     ranks = []
     for item in items:
         identity = item.get(key) if key else item
-        rank = wanted.index(identity) if identity in wanted else rank
+        rank = desired.index(identity) if identity in desired else rank
         ranks.append(rank)
     target[name] = [item for _, item in sorted(zip(ranks, items, strict=True), key=lambda pair: pair[0])]
 
@@ -352,9 +352,9 @@ def apply_patch(call: ApiCall, live: Json, document: Any) -> Json:
 
 
 def _check_name(call: ApiCall, obj: Json) -> None:
-    said = obj["metadata"].get("name", "")
-    if said != call.name:
-        message = f"the name of the object ({said}) does not match the name on the URL ({call.name})"
+    name_in_body = obj["metadata"].get("name", "")
+    if name_in_body != call.name:
+        message = f"the name of the object ({name_in_body}) does not match the name on the URL ({call.name})"
         raise status_errors.bad_request(message)
 
 
@@ -396,8 +396,8 @@ def _check_applied(call: ApiCall, applied: Json) -> None:
 def _check_new(call: ApiCall, obj: Json) -> None:
     """An apply with a resourceVersion may create the object; one with a uid may not."""
     if uid := obj["metadata"].get("uid"):
-        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        raise status_errors.conflict(call.resource, call.name, why)
+        reason = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise status_errors.conflict(call.resource, call.name, reason)
     obj["metadata"].pop("resourceVersion", None)
 
 

@@ -38,10 +38,10 @@ def compile_json_path(path: str) -> JsonPathGetter | None:
         at = step.end()
 
     def find(value: Any) -> list[Any]:
-        found = [value]
+        values = [value]
         for take in steps:
-            found = [item for value in found for item in take(value)]
-        return found
+            values = [item for value in values for item in take(value)]
+        return values
 
     return find
 
@@ -55,16 +55,16 @@ def _make_step(step: re.Match[str]) -> JsonPathGetter:
         return lambda value: value[index : index + 1 or None] if isinstance(value, list) else []
     if step["all"] is not None:
         return lambda value: list(value.values() if isinstance(value, dict) else value or ())
-    field, wanted = step["field"].split("."), step["value"]
-    return lambda value: [item for item in value or () if _field_equals(item, field, wanted)] if value else []
+    field, desired = step["field"].split("."), step["value"]
+    return lambda value: [item for item in value or () if _field_equals(item, field, desired)] if value else []
 
 
-def _field_equals(item: Any, field: list[str], wanted: str) -> bool:
+def _field_equals(item: Any, field: list[str], desired: str) -> bool:
     for name in field:
         if not isinstance(item, dict):
             return False
         item = item.get(name)
-    return str(item) == wanted
+    return str(item) == desired
 
 
 RenderCell = Callable[[Json, float], Any]
@@ -99,8 +99,8 @@ def column_at(name: str, path: str, *, type_: str = "string", priority: int = 0,
     find = compile_json_path(path) or (lambda value: [])
 
     def render(obj: Json, now_s: float) -> Any:
-        found = find(obj)
-        return found[0] if found and found[0] not in (None, "") else missing
+        values = find(obj)
+        return values[0] if values and values[0] not in (None, "") else missing
 
     return Column(name, render, type_, priority=priority)
 
@@ -150,12 +150,12 @@ def custom_column(spec: Json) -> Column:
     kind = spec["type"]
 
     def render(obj: Json, now_s: float) -> Any:
-        found = find(obj)
-        if not found or found[0] is None:
+        values = find(obj)
+        if not values or values[0] is None:
             return None
         if kind == "date":
-            return format_age(found[0], now_s)
-        value = found[0] if len(found) == 1 else " ".join(str(item) for item in found)
+            return format_age(values[0], now_s)
+        value = values[0] if len(values) == 1 else " ".join(str(item) for item in values)
         return value if kind != "string" or isinstance(value, str) else _format_cell(value)
 
     return Column(

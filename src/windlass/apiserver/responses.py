@@ -254,11 +254,11 @@ def negotiate_form(call: ApiCall) -> ResponseForm:
         kind, _, _ = media.strip().partition(";")
         if kind not in ("application/json", "application/*", "*/*"):
             continue
-        if not (wanted := _AS.search(media)):
+        if not (desired := _AS.search(media)):
             return PLAIN_FORM
         version = _VERSION.search(media)
-        if wanted["kind"] in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
-            return ResponseForm(wanted["kind"].removesuffix("List"), version["version"] if version else "v1")
+        if desired["kind"] in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
+            return ResponseForm(desired["kind"].removesuffix("List"), version["version"] if version else "v1")
     raise status_errors.not_acceptable(("application/json",))
 
 

@@ -130,18 +130,18 @@ def _check_type(value: Any, schema: Schema, at: str) -> FieldErrors:
     expected = _expected_types(schema)
     if not expected:
         return []
-    found = _type_of(value)
-    if found in expected:
+    actual = _type_of(value)
+    if actual in expected:
         return []
-    if found == "number" and "integer" in expected and float(value).is_integer():
+    if actual == "number" and "integer" in expected and float(value).is_integer():
         return []
-    if found == "integer" and "number" in expected:
+    if actual == "integer" and "number" in expected:
         return []
-    if schema.get("format") and found in ("string", "array") and not {"number", "integer"} & set(expected):
+    if schema.get("format") and actual in ("string", "array") and not {"number", "integer"} & set(expected):
         return []
     return [
         status_errors.field_type_invalid(
-            at, found, f'{_path_in_body(at)} must be of type {",".join(expected)}: "{found}"'
+            at, actual, f'{_path_in_body(at)} must be of type {",".join(expected)}: "{actual}"'
         )
     ]
 
@@ -168,8 +168,8 @@ def _check_string(value: str, schema: Schema, at: str) -> FieldErrors:
         return [status_errors.field_too_long(at, int(most))]
     if (least := schema.get("minLength")) is not None and length < least:
         return [status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be at least {least} chars long")]
-    if (pattern := schema.get("pattern")) and (wanted := _check_pattern(value, pattern)):
-        return [status_errors.field_invalid(at, value, f"{_path_in_body(at)} should match '{wanted}'")]
+    if (pattern := schema.get("pattern")) and (desired := _check_pattern(value, pattern)):
+        return [status_errors.field_invalid(at, value, f"{_path_in_body(at)} should match '{desired}'")]
     kind = schema.get("format", "")
     if kind in FORMAT_CHECKS and not FORMAT_CHECKS[kind](value):
         return [status_errors.field_invalid(at, value, f'{_path_in_body(at)} must be of type {kind}: "{value}"')]
@@ -192,8 +192,8 @@ def _check_number(value: float, schema: Schema, at: str) -> FieldErrors:
     if schema.get("type") == "integer" and schema.get("format") in _RANGES:
         least, most = _RANGES[schema["format"]]
         if not least <= value <= most:
-            said = f"Checked value must be of type integer with format {schema['format']} in {at}"
-            errors.append(status_errors.field_invalid(at, "", said))
+            message = f"Checked value must be of type integer with format {schema['format']} in {at}"
+            errors.append(status_errors.field_invalid(at, "", message))
     multiple = schema.get("multipleOf")
     if multiple and math.fmod(value, multiple):
         errors.append(
@@ -203,16 +203,16 @@ def _check_number(value: float, schema: Schema, at: str) -> FieldErrors:
     if minimum is not None:
         is_exclusive = schema.get("exclusiveMinimum")
         if value < minimum or (is_exclusive and value == minimum):
-            said = "greater than" if is_exclusive else "greater than or equal to"
+            message = "greater than" if is_exclusive else "greater than or equal to"
             errors.append(
-                status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be {said} {_number(minimum)}")
+                status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be {message} {_number(minimum)}")
             )
     if maximum is not None:
         is_exclusive = schema.get("exclusiveMaximum")
         if value > maximum or (is_exclusive and value == maximum):
-            said = "less than" if is_exclusive else "less than or equal to"
+            message = "less than" if is_exclusive else "less than or equal to"
             errors.append(
-                status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be {said} {_number(maximum)}")
+                status_errors.field_invalid(at, value, f"{_path_in_body(at)} should be {message} {_number(maximum)}")
             )
     return errors
 
@@ -274,13 +274,13 @@ def _check_combinations(value: Any, schema: Schema, at: str) -> FieldErrors:
     errors: FieldErrors = []
     quoted = status_errors.format_value(at)
     if anyof := schema.get("anyOf"):
-        found = [validate_schema(value, part, at) for part in anyof]
-        if all(found):
-            said = f"{quoted} must validate at least one schema (anyOf)"
-            errors += [status_errors.field_invalid(NO_PATH, "", said), *_shortest(found)]
+        results = [validate_schema(value, part, at) for part in anyof]
+        if all(results):
+            message = f"{quoted} must validate at least one schema (anyOf)"
+            errors += [status_errors.field_invalid(NO_PATH, "", message), *_shortest(results)]
     if oneof := schema.get("oneOf"):
-        found = [validate_schema(value, part, at) for part in oneof]
-        good = sum(not complaints for complaints in found)
+        results = [validate_schema(value, part, at) for part in oneof]
+        good = sum(not complaints for complaints in results)
         if good != 1:
             aside = f"Found {good} valid alternatives" if good else "Found none valid"
             errors.append(
@@ -288,12 +288,12 @@ def _check_combinations(value: Any, schema: Schema, at: str) -> FieldErrors:
                     NO_PATH, "", f"{quoted} must validate one and only one schema (oneOf). {aside}"
                 )
             )
-            errors += [] if good else _shortest(found)
+            errors += [] if good else _shortest(results)
     if allof := schema.get("allOf"):
-        found = [validate_schema(value, part, at) for part in allof]
-        errors += [complaint for complaints in found for complaint in complaints]
-        if any(found):
-            aside = ". None validated" if all(found) else ""
+        results = [validate_schema(value, part, at) for part in allof]
+        errors += [complaint for complaints in results for complaint in complaints]
+        if any(results):
+            aside = ". None validated" if all(results) else ""
             errors.append(
                 status_errors.field_invalid(NO_PATH, "", f"{quoted} must validate all the schemas (allOf){aside}")
             )

@@ -77,9 +77,9 @@ def find_target(registry: Registry, segments: list[str]) -> RequestTarget:
 
 
 def _not_served(group: str) -> status_errors.StatusError:
-    if said := _LEFT_TO_THE_REAL_ONE.get(group):
+    if explanation := _LEFT_TO_THE_REAL_ONE.get(group):
         return status_errors.no_such_path(
-            f"the server could not find the requested resource ({said}: left to a real kube-apiserver)"
+            f"the server could not find the requested resource ({explanation}: left to a real kube-apiserver)"
         )
     return status_errors.no_such_path()
 

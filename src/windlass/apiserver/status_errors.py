@@ -83,9 +83,9 @@ def no_unique_name(resource: NamedResource, name: str) -> StatusError:
     return StatusError(409, "AlreadyExists", f"{message} for the object", details)
 
 
-def conflict(resource: NamedResource, name: str, why: str = OBJECT_MODIFIED, called: str = "") -> StatusError:
+def conflict(resource: NamedResource, name: str, reason: str = OBJECT_MODIFIED, called: str = "") -> StatusError:
     """`called` is the resource's name in the message, if not its plural."""
-    message = f'Operation cannot be fulfilled on {called or qualified_name(resource)} "{name}": {why}'
+    message = f'Operation cannot be fulfilled on {called or qualified_name(resource)} "{name}": {reason}'
     details = _details(resource, name)
     if called:
         details["kind"] = called.split(".")[0]
@@ -96,9 +96,9 @@ def apply_conflict(message: str, causes: Sequence[Json]) -> StatusError:
     return StatusError(409, "Conflict", message, {"causes": list(causes)})
 
 
-def forbidden(resource: NamedResource, name: str, why: str) -> StatusError:
+def forbidden(resource: NamedResource, name: str, reason: str) -> StatusError:
     what = f'{qualified_name(resource)} "{name}"' if name else qualified_name(resource)
-    return StatusError(403, "Forbidden", f"{what} is forbidden: {why}", _details(resource, name))
+    return StatusError(403, "Forbidden", f"{what} is forbidden: {reason}", _details(resource, name))
 
 
 def bad_request(message: str) -> StatusError:
@@ -186,10 +186,10 @@ class FieldError:
     detail: str = ""
 
     def body(self) -> str:
-        said = _FIELD_ERROR_PREFIXES[self.type]
+        message = _FIELD_ERROR_PREFIXES[self.type]
         if self.type not in _WITHOUT_VALUE and self.value is not OMITTED_VALUE:
-            said = f"{said}: {format_value(self.value)}"
-        return f"{said}: {self.detail}" if self.detail else said
+            message = f"{message}: {format_value(self.value)}"
+        return f"{message}: {self.detail}" if self.detail else message
 
     def __str__(self) -> str:
         return f"{self.field}: {self.body()}"
@@ -243,8 +243,8 @@ def invalid_object(
 
 
 def invalid_kind(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    said = list(dict.fromkeys(str(error) for error in errors))
-    causes_text = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    messages = list(dict.fromkeys(str(error) for error in errors))
+    causes_text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     causes = [{"reason": error.type, "message": error.body(), "field": error.field} for error in errors]
     details: Json = {"name": name, "group": group, "kind": kind, "causes": causes}
     message = f'{f"{kind}.{group}" if group else kind} "{name}" is invalid: {causes_text}'

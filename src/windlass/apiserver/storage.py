@@ -183,10 +183,10 @@ class StorageEvent:
 
     def line(self, type_: str, stored: StoredObject) -> bytes:
         """The event as a line of a watch, encoded once for all watches."""
-        found = self._lines.get(type_)
-        if found is None:
-            found = self._lines[type_] = make_watch_line(type_, stored.raw)
-        return found
+        watch_line = self._lines.get(type_)
+        if watch_line is None:
+            watch_line = self._lines[type_] = make_watch_line(type_, stored.raw)
+        return watch_line
 
 
 def make_watch_line(type_: str, raw: bytes) -> bytes:

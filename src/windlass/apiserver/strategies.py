@@ -150,8 +150,8 @@ class NodeStrategy(Strategy):
         for name, said in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
             before = old["spec"].get(name)
             if before and new["spec"].get(name) != before:
-                why = f'node updates may not change {said} except from "" to valid'
-                errors.append(status_errors.field_forbidden(f"spec.{name}", why))
+                reason = f'node updates may not change {said} except from "" to valid'
+                errors.append(status_errors.field_forbidden(f"spec.{name}", reason))
         return errors
 
 
@@ -171,10 +171,10 @@ def _validate_taints(taints: list[Json], at: str) -> FieldErrors:
         elif effect not in _EFFECTS:
             errors.append(status_errors.field_not_supported(f"{at}[{i}].effect", effect, _EFFECTS))
         if (key, effect) in seen:
-            said = "taints must be unique by key and effect pair"
+            message = "taints must be unique by key and effect pair"
             # kube-apiserver prints the taint as a Go struct.
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
-            errors.append(status_errors.FieldError("FieldValueDuplicate", f"{at}[{i}]", shown, said))
+            errors.append(status_errors.FieldError("FieldValueDuplicate", f"{at}[{i}]", shown, message))
         seen.add((key, effect))
     return errors
 
@@ -241,8 +241,8 @@ class LeaseStrategy(Strategy):
                 status_errors.field_invalid("spec.leaseDurationSeconds", duration_s, "must be greater than 0")
             )
         if (transitions := spec.get("leaseTransitions")) is not None and transitions < 0:
-            said = "must be greater than or equal to 0"
-            errors.append(status_errors.field_invalid("spec.leaseTransitions", transitions, said))
+            message = "must be greater than or equal to 0"
+            errors.append(status_errors.field_invalid("spec.leaseTransitions", transitions, message))
         return errors
 
 
@@ -334,9 +334,9 @@ class ResourceClaimTemplateStrategy(Strategy):
 def default_device_requests(spec: Json) -> None:
     """Default of device requests: exactly one device."""
     for request in spec["devices"].get("requests") or ():
-        for wanted in [request.get("exactly"), *(request.get("firstAvailable") or ())]:
-            if wanted and wanted.setdefault("allocationMode", "ExactCount") == "ExactCount":
-                wanted["count"] = wanted.get("count") or 1
+        for desired in [request.get("exactly"), *(request.get("firstAvailable") or ())]:
+            if desired and desired.setdefault("allocationMode", "ExactCount") == "ExactCount":
+                desired["count"] = desired.get("count") or 1
 
 
 class EventStrategy(Strategy):

@@ -211,8 +211,8 @@ def _validate_list_items(items: list[Any], schema: Schema, at: str) -> list[stat
         return []
     for i, item in enumerate(items):
         if item is not None and not isinstance(item, Mapping):
-            said = "must be an object for an array of list-type map"
-            return [status_errors.field_invalid(f"{at}[{i}]", item, said)]
+            message = "must be an object for an array of list-type map"
+            return [status_errors.field_invalid(f"{at}[{i}]", item, message)]
     keys = schema.get(LIST_MAP_KEYS, [])
     values = [[(item or {}).get(key, _NO_KEY) for key in keys] for item in items]
     return [
@@ -268,9 +268,9 @@ def _coerce_metadata(holder: dict[str, Any], at: str, unknown: list[str]) -> Non
     struct = builtin_types.find_struct("meta", "ObjectMeta")
     if holder["metadata"] is None:
         holder["metadata"] = {}
-    found: list[str] = []
-    read = struct.read(holder["metadata"], found)
-    if found:
+    warnings: list[str] = []
+    read = struct.read(holder["metadata"], warnings)
+    if warnings:
         unknown += [f"{at}.{path}" for path in builtin_types.find_unknown_fields(holder["metadata"], struct.type)]
     holder["metadata"] = read
 

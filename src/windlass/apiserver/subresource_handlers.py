@@ -16,10 +16,10 @@ from windlass.apiserver import (
     field_sets,
     object_meta,
     patch_handlers,
-    pod_strategy,
     responses,
     status_errors,
     storage,
+    workload_strategies,
     write_handlers,
 )
 from windlass.apiserver.registry import ScalePaths, ServerState
@@ -39,14 +39,14 @@ def handle_binding(core: ServerState, call: ApiCall) -> ApiResponse:
     if stored is None:
         raise status_errors.not_found(call.resource, call.name)
     pod = stored.decode()
-    if why := _explain_unbindable(pod, metadata):
-        raise status_errors.conflict(call.resource, call.name, why, "pods/binding")
+    if reason := _explain_unbindable(pod, metadata):
+        raise status_errors.conflict(call.resource, call.name, reason, "pods/binding")
     pod["spec"]["nodeName"] = target["name"]
     pod["status"].pop("nominatedNodeName", None)
     for kind in ("annotations", "labels"):
         if metadata.get(kind):
             pod["metadata"].setdefault(kind, {}).update(metadata[kind])
-    pod_strategy.set_pod_condition(pod, _SCHEDULED, call.now)
+    workload_strategies.set_pod_condition(pod, _SCHEDULED, call.now)
     if not call.is_dry_run:
         core.store.write(core.table(call.resource), stored.key, pod)
     return responses.json_response(201, status_errors.success_status() | {"code": 201})
@@ -64,11 +64,11 @@ def _check_target(target: Json) -> None:
 
 def _explain_unbindable(pod: Json, metadata: Json) -> str:
     """The reason why the pod cannot be bound; empty if it can."""
-    found, name = pod["metadata"], pod["metadata"]["name"]
-    if metadata.get("uid") and metadata["uid"] != found["uid"]:
-        said = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {found['uid']}"
-        return said
-    if "deletionTimestamp" in found:
+    stored, name = pod["metadata"], pod["metadata"]["name"]
+    if metadata.get("uid") and metadata["uid"] != stored["uid"]:
+        message = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {stored['uid']}"
+        return message
+    if "deletionTimestamp" in stored:
         return f"pod {name} is being deleted, cannot be assigned to a host"
     if node := pod["spec"].get("nodeName"):
         return f'pod {name} is already assigned to node "{node}"'
@@ -92,8 +92,8 @@ _DISRUPTION_CONDITION: Json = {
 def handle_eviction(core: ServerState, call: ApiCall) -> ApiResponse:
     eviction = call.read_object()
     if eviction.get("apiVersion", "policy/v1") not in ("policy/v1", "policy/v1beta1"):
-        said = f"the API version in the data ({eviction['apiVersion']}) does not match the expected API version (v1)"
-        raise status_errors.bad_request(said)
+        message = f"the API version in the data ({eviction['apiVersion']}) does not match the expected API version (v1)"
+        raise status_errors.bad_request(message)
     if (eviction.get("metadata") or {}).get("name", "") != call.name:
         raise status_errors.bad_request("name in URL does not match name in Eviction object")
     options = delete_handlers.parse_delete_options(eviction.get("deleteOptions") or {})
@@ -113,12 +113,12 @@ def handle_eviction(core: ServerState, call: ApiCall) -> ApiResponse:
 
 
 def _too_many_budgets() -> Json:
-    said = {"status": "Failure", "message": _TOO_MANY_BUDGETS, "code": 500}
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **said}
+    status = {"status": "Failure", "message": _TOO_MANY_BUDGETS, "code": 500}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, **status}
 
 
 def _may_ignore_budgets(pod: Json) -> bool:
-    is_idle = pod["status"].get("phase") in (*pod_strategy.FINISHED_PHASES, "Pending")
+    is_idle = pod["status"].get("phase") in (*workload_strategies.FINISHED_PHASES, "Pending")
     return is_idle or "deletionTimestamp" in pod["metadata"]
 
 
@@ -135,7 +135,7 @@ def _selects(budget: Json, labels: Any) -> bool:
 
 def _may_skip_budget(pod: Json, budget: Json) -> bool:
     """May an unhealthy pod be evicted without charging the budget?"""
-    if pod_strategy.is_pod_ready(pod):
+    if workload_strategies.is_pod_ready(pod):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
@@ -150,12 +150,12 @@ def _charge_budget(
     budget = stored.decode()
     name, known = budget["metadata"]["name"], budget["status"]
     if known.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        said = f"The disruption budget {name} is still being processed by the server."
-        raise _eviction_refused(said, retry_after_s=10)
+        message = f"The disruption budget {name} is still being processed by the server."
+        raise _eviction_refused(message, retry_after_s=10)
     if len(known.get("disruptedPods") or ()) > _MOST_DISRUPTED:
         resource = core.resource("policy", "poddisruptionbudgets")
-        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        raise status_errors.forbidden(resource, name, why)
+        reason = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise status_errors.forbidden(resource, name, reason)
     if known.get("disruptionsAllowed", 0) == 0:
         raise _eviction_refused(_explain_refusal(name, known))
     if options.is_dry_run:
@@ -174,7 +174,7 @@ def _eviction_refused(cause: str, retry_after_s: int = 0) -> status_errors.Statu
 
 
 def _explain_refusal(name: str, known: Json) -> str:
-    conditions = [found for found in known.get("conditions") or () if found["type"] == "DisruptionAllowed"]
+    conditions = [condition for condition in known.get("conditions") or () if condition["type"] == "DisruptionAllowed"]
     condition = conditions[0] if conditions else {}
     is_explained = condition.get("status") == "False" and condition.get("message")
     current, desired = known.get("currentHealthy", 0), known.get("desiredHealthy", 0)
@@ -193,7 +193,7 @@ def _evict_pod(
     delete_handlers.check_preconditions(call, stored, options)
     if not options.is_dry_run:
         pod = stored.decode()
-        pod_strategy.set_pod_condition(pod, _DISRUPTION_CONDITION, call.now)
+        workload_strategies.set_pod_condition(pod, _DISRUPTION_CONDITION, call.now)
         stored = core.store.write(core.table(call.resource), stored.key, pod)
     delete_handlers.delete_stored(core, call, stored, replace(options, version=""))
 
@@ -282,8 +282,8 @@ def _apply_scale(
     if scale is not None and call.resource.is_custom:
         # Applying a changed value to a custom object's scale fails upstream; applying the same value succeeds.
         named = f"/{(applied.get('metadata') or {}).get('name', '')}; {SCALE_API_VERSION}, Kind=Scale"
-        why = f"request to convert CR to an invalid group/version: {SCALE_API_VERSION}"
-        raise status_errors.unclassified(f"failed to convert new object ({named}) to proper version: {why}")
+        reason = f"request to convert CR to an invalid group/version: {SCALE_API_VERSION}"
+        raise status_errors.unclassified(f"failed to convert new object ({named}) to proper version: {reason}")
     return _read_scale(call, scale if scale is not None else live), owners
 
 
@@ -292,13 +292,15 @@ def _read_scale(call: ApiCall, document: Json) -> Json:
     try:
         scale: Json = struct.read(document, [])
     except builtin_types.Mismatch as mismatch:
-        said = f'Scale in version "v1" cannot be handled as a Scale: {mismatch}'
-        raise status_errors.bad_request(said) from None
+        message = f'Scale in version "v1" cannot be handled as a Scale: {mismatch}'
+        raise status_errors.bad_request(message) from None
     object_meta.match_namespace(scale["metadata"], call.namespace)
     scale["metadata"].pop("managedFields", None)
     if scale["metadata"].get("name", call.name) != call.name:
-        said = f"the name of the object ({scale['metadata']['name']}) does not match the name on the URL ({call.name})"
-        raise status_errors.bad_request(said)
+        message = (
+            f"the name of the object ({scale['metadata']['name']}) does not match the name on the URL ({call.name})"
+        )
+        raise status_errors.bad_request(message)
     return scale
 
 
@@ -383,18 +385,18 @@ def _to_parent(call: ApiCall, parent: field_sets.Managers, scale: field_sets.Man
     """The parent's managers after a change of the Scale: managers that lost the Scale's replicas lose the parent's."""
     path, version = _parent_path(call), call.resource.api_version
     merged: field_sets.Managers = {}
-    left = dict(scale)
+    remaining = dict(scale)
     for who, entry in parent.items():
         if entry.api_version != version:
             continue
-        if not field_sets.has_path(entry.fields, *path) or who in left:
-            left.pop(who, None)
+        if not field_sets.has_path(entry.fields, *path) or who in remaining:
+            remaining.pop(who, None)
             merged[who] = entry
             continue
         rest = field_sets.difference_of(entry.fields, field_sets.field_set_of_path(*path))
         if rest:
             merged[who] = entry.holding(rest)
-    for who, entry in left.items():
+    for who, entry in remaining.items():
         if field_sets.has_path(entry.fields, *_OWN_PATH):
             # Without a time: kube-apiserver searches it among the parent's entries, which do not have it.
             merged[who] = field_sets.ManagerEntry(field_sets.field_set_of_path(*path), version)

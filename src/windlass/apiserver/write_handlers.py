@@ -37,12 +37,12 @@ def decode_object(call: ApiCall, document: Json) -> Json:
     return obj
 
 
-def _invalid_document(call: ApiCall, document: Json, why: str) -> status_errors.StatusError:
+def _invalid_document(call: ApiCall, document: Json, reason: str) -> status_errors.StatusError:
     """The error for a document that is no object of the kind: 400, or 422 for the result of a patch."""
     if call.method == "PATCH":
-        error = status_errors.field_invalid("patch", storage.encode_json(document).decode(), why)
+        error = status_errors.field_invalid("patch", storage.encode_json(document).decode(), reason)
         return status_errors.invalid_kind("", "", "", [error])
-    return status_errors.bad_request(f"{_resource_reference(call)}: {why}")
+    return status_errors.bad_request(f"{_resource_reference(call)}: {reason}")
 
 
 def _resource_reference(call: ApiCall) -> str:
@@ -52,9 +52,9 @@ def _resource_reference(call: ApiCall) -> str:
 
 def _check_kind(call: ApiCall, document: Json) -> None:
     resource = call.resource
-    said = document.get("apiVersion") or resource.api_version
-    if said != resource.api_version:
-        message = f"the API version in the data ({said}) does not match the expected API version"
+    api_version = document.get("apiVersion") or resource.api_version
+    if api_version != resource.api_version:
+        message = f"the API version in the data ({api_version}) does not match the expected API version"
         raise status_errors.bad_request(f"{message} ({resource.api_version})")
     kind = document.get("kind") or resource.kind
     if kind != resource.kind:
@@ -70,9 +70,9 @@ def _normalize(call: ApiCall, document: Json) -> tuple[Json, list[str]]:
         obj = {**document, **named}
         obj.setdefault("metadata", {})
         return obj, strategy.coerce(obj)
-    found: list[str] = []
-    obj = strategy.struct.read(document, found) | named
-    return obj, builtin_types.find_unknown_fields(document, strategy.struct.type) if found else []
+    warnings: list[str] = []
+    obj = strategy.struct.read(document, warnings) | named
+    return obj, builtin_types.find_unknown_fields(document, strategy.struct.type) if warnings else []
 
 
 def complete_object(call: ApiCall, obj: Json) -> Json:
@@ -87,8 +87,8 @@ def complete_object(call: ApiCall, obj: Json) -> Json:
     except ValueError as error:
         resource = call.resource
         kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-        why = f"to proper version: unable to convert unstructured object to {kind}: {error}"
-        raise status_errors.unclassified(f"failed to convert new object (/{call.name}; {kind}) {why}") from None
+        reason = f"to proper version: unable to convert unstructured object to {kind}: {error}"
+        raise status_errors.unclassified(f"failed to convert new object (/{call.name}; {kind}) {reason}") from None
     strategy.default(obj)
     return obj
 
@@ -128,10 +128,10 @@ def take_managers(obj: Json, live: Json | None) -> Managers:
 
     An empty list resets them; an unreadable one counts as absent.
     """
-    said = obj["metadata"].pop("managedFields", None)
-    if said is not None and (not said or said == [{}]):
+    managed_fields = obj["metadata"].pop("managedFields", None)
+    if managed_fields is not None and (not managed_fields or managed_fields == [{}]):
         return {}
-    for entries in (said, live["metadata"].get("managedFields") if live else None):
+    for entries in (managed_fields, live["metadata"].get("managedFields") if live else None):
         try:
             managers = field_sets.read_managers(entries)
         except field_sets.MalformedManagers:
@@ -153,15 +153,15 @@ def track_update(call: ApiCall, new: Json, live: Json | None) -> None:
     keeper = call.resource.field_manager(call.subresource)
     if call.subresource and live is not None:
         new["metadata"].pop("managedFields", None)
-        found = take_managers({"metadata": {}}, live)
+        managers = take_managers({"metadata": {}}, live)
     else:
-        found = take_managers(new, live)
+        managers = take_managers(new, live)
     before = live if live is not None else call.resource.zero
     try:
         bare = without_managers(before) if live is not None else before
         if call.resource.is_custom:
             typed_values.check_typed(new, keeper.type, allow_duplicates=True)
-        put_managers(new, keeper.update(bare, new, found, call.manager, call.now))
+        put_managers(new, keeper.update(bare, new, managers, call.manager, call.now))
     except (typed_values.TypeMismatch, ValueError):
         put_managers(new, {})
 
@@ -286,8 +286,8 @@ def _check_version(call: ApiCall, new: Json, stored: storage.StoredObject) -> No
     asked = new["metadata"].get("resourceVersion", "")
     if not asked or asked == "0":
         if call.resource.strategy.needs_version_to_update and call.method == "PUT":
-            said = "must be specified for an update"
-            errors: FieldErrors = [status_errors.field_invalid("metadata.resourceVersion", 0, said)]
+            message = "must be specified for an update"
+            errors: FieldErrors = [status_errors.field_invalid("metadata.resourceVersion", 0, message)]
             raise status_errors.invalid_kind(call.resource.plural, call.resource.group, stored.name, errors)
     elif asked != str(stored.version):
         raise status_errors.conflict(call.resource, stored.name)
@@ -343,16 +343,16 @@ def apply_conflict_error(apply_conflict: field_manager.ApplyConflict) -> status_
     ]
     if len(causes) == 1:
         who, path = apply_conflict.found[0]
-        said = (
+        message = (
             f"Apply failed with 1 conflict: conflict with {_format_manager(who)}: {field_sets.format_field_path(path)}"
         )
-        return status_errors.apply_conflict(said, causes)
+        return status_errors.apply_conflict(message, causes)
     lines = []
     for who in sorted({who for who, _ in apply_conflict.found}):
         lines.append(f"conflicts with {_format_manager(who)}:")
         lines += [f"- {field_sets.format_field_path(path)}" for other, path in apply_conflict.found if other == who]
-    said = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
-    return status_errors.apply_conflict(said, causes)
+    message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    return status_errors.apply_conflict(message, causes)
 
 
 def _format_manager(who: field_sets.ManagerIdentity) -> str:
@@ -400,12 +400,12 @@ def _create_on_update(core: ServerState, call: ApiCall, obj: Json) -> ApiRespons
 
 
 def _check_name(call: ApiCall, obj: Json) -> None:
-    said = obj["metadata"].get("name", "")
-    if not said:
+    name_in_body = obj["metadata"].get("name", "")
+    if not name_in_body:
         message = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
         raise status_errors.bad_request(message)
-    if said != call.name:
-        message = f"the name of the object ({said}) does not match the name on the URL ({call.name})"
+    if name_in_body != call.name:
+        message = f"the name of the object ({name_in_body}) does not match the name on the URL ({call.name})"
         raise status_errors.bad_request(message)
 
 
@@ -414,8 +414,8 @@ def check_uid_precondition(call: ApiCall, asked: str, stored: storage.StoredObje
     found, key = ("", f"{call.namespace}/{call.name}") if stored is None else (stored.uid, stored.key)
     if asked and asked != found:
         path = "/".join(part for part in (call.resource.group, call.resource.plural, key) if part)
-        why = (
+        reason = (
             f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
         )
-        raise status_errors.conflict(call.resource, call.name, why)
+        raise status_errors.conflict(call.resource, call.name, reason)

@@ -20,7 +20,7 @@ from windlass import errors
 from windlass.autoscaler.capacity_apis import provisioning_requests
 from windlass.autoscaler.evictor import Evictor
 from windlass.engine import taints
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model import facts, node_groups, plan
 from windlass.engine.model.plan import PlanResult
 from windlass.kube import client, resources
@@ -219,7 +219,7 @@ class Actuator:
         if isinstance(order, plan.DeleteRequest):
             return 2
         return 1 - any(
-            condition.type == provisioning_request_conditions.PROVISIONED and condition.status == "True"
+            condition.type == provisioning_request_queue.PROVISIONED and condition.status == "True"
             for condition in order.conditions
         )
 

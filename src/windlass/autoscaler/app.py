@@ -21,7 +21,7 @@ from windlass.autoscaler import (
     http_endpoints,
     memory_store,
     scheduler_config,
-    shadow_actions,
+    shadow_comparison,
     shadow_mode,
 )
 from windlass.autoscaler.actuator import Actuator
@@ -52,7 +52,7 @@ from windlass.observability.status_publisher import StatusPublisher
 from windlass.observability.status_routes import ExplainSource
 from windlass.providers.clusterapi import auto_discovery
 from windlass.providers.clusterapi import provider as clusterapi_provider
-from windlass.runtime import http_server, leader_election, shutdown
+from windlass.runtime import health, http_server, leader_election, shutdown
 
 _SIMULATED_WATCH_TIMEOUT_S = 86400.0
 """Watch timeout in a simulation. A watch on an in-process server cannot break silently, and frequent renewal would
@@ -161,9 +161,9 @@ class AutoscalerProcess:
     def __init__(
         self,
         servers: ApiServers,
-        chosen: Settings,
+        settings: Settings,
         options: ProcessOptions,
-        found: auto_discovery.Config,
+        config: auto_discovery.Config,
         time: clock.Clock,
         think: DecisionRunner[Decision] = run_in_thread,
         rng: random.Random | None = None,
@@ -172,7 +172,7 @@ class AutoscalerProcess:
         """`rng`: random generator of a simulation; clients draw their jitter from it, and loops and watches without
         an effect there are left out. `published`: publisher of the status, if any.
         """
-        self._servers, self._chosen, self._options, self._clock, self._rng = servers, chosen, options, time, rng
+        self._servers, self._chosen, self._options, self._clock, self._rng = servers, settings, options, time, rng
         self._identity = leader_election.make_identity()
         self._leads_since_s: float | None = None
         self._election = self._make_election() if options.leads else None
@@ -184,7 +184,7 @@ class AutoscalerProcess:
         )
         self.reporter = reporter.Reporter(
             self._client(servers.workload),
-            chosen,
+            settings,
             options.objects,
             options.reporting,
             options.mode,
@@ -192,12 +192,12 @@ class AutoscalerProcess:
             published,
             None if servers.management is servers.workload else self._client(servers.management),
         )
-        found = auto_discovery.apply_deviations(found, chosen.deviations)
-        self.provider = clusterapi_provider.Provider(self._client(servers.management), found, self._on_group_change)
-        priorities_in = options.objects.namespace if "priority" in chosen.scale_up.expander else ""
+        config = auto_discovery.apply_deviations(config, settings.deviations)
+        self.provider = clusterapi_provider.Provider(self._client(servers.management), config, self._on_group_change)
+        priorities_in = options.objects.namespace if "priority" in settings.scale_up.expander else ""
         workload = self._client(servers.workload)
         journal = snapshot_journal.JournaledSnapshot() if options.recording.record else None
-        self._capacity_apis = cluster_informers.select_capacity_apis(chosen)
+        self._capacity_apis = cluster_informers.select_capacity_apis(settings)
         release = scheduler_config.SchedulerRelease(
             options.scheduler.kube_scheduler_version, dict(options.scheduler.feature_gates)
         )
@@ -220,7 +220,7 @@ class AutoscalerProcess:
                 objects.memory_config_map if options.acts else "",
                 self._identity,
             ),
-            chosen,
+            settings,
             time,
             frequent=options.loop.frequent_loops_enabled,
             patient=rng is not None,
@@ -229,7 +229,7 @@ class AutoscalerProcess:
             think=think,
             recorder=self._recorder,
             ask=make_expander_query(
-                expander_query.open_expander(chosen.scale_up.expander, options.expander, rng is None), rng is None
+                expander_query.open_expander(settings.scale_up.expander, options.expander, rng is None), rng is None
             ),
         )
 
@@ -247,7 +247,9 @@ class AutoscalerProcess:
             informers = [tasks.create_task(self.cluster_state.run()), tasks.create_task(self.provider.run())]
             if self._shadow is not None:
                 informers.append(
-                    tasks.create_task(shadow_actions.watch_events(self._client(self._servers.workload), self._shadow))
+                    tasks.create_task(
+                        shadow_comparison.watch_events(self._client(self._servers.workload), self._shadow)
+                    )
                 )
             try:
                 if self._election is None:
@@ -348,7 +350,7 @@ class AutoscalerProcess:
     @contextlib.asynccontextmanager
     async def _serving(self) -> AsyncIterator[None]:
         loop_options = self._options.loop
-        activity = http_server.LoopActivity(
+        activity = health.LoopActivity(
             self.autoscaler.loop,
             self._clock,
             loop_options.max_inactivity_s,
@@ -356,7 +358,7 @@ class AutoscalerProcess:
             max(loop_options.max_startup_time_s, loop_options.max_inactivity_s, loop_options.max_failing_time_s),
             lambda: self._leads_since_s,
         )
-        state = http_server.Health(live={"loop": activity}, ready={"watches": self._check_watches})
+        state = health.Health(live={"loop": activity}, ready={"watches": self._check_watches})
         app = http_endpoints.make_app(
             state,
             self.reporter.metrics.registry,
@@ -380,8 +382,8 @@ class AutoscalerProcess:
             yield
 
     def _check_watches(self) -> str:
-        found: Mapping[str, str] = self.cluster_state.trouble | self.provider.trouble
-        return "; ".join(f"{kind}: {why}" for kind, why in found.items())
+        failures: Mapping[str, str] = self.cluster_state.trouble | self.provider.trouble
+        return "; ".join(f"{kind}: {why}" for kind, why in failures.items())
 
 
 def make_expander_query(server: expander_query.ExpanderPort | None, is_live: bool = True) -> QueryExpander | None:

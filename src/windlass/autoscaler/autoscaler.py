@@ -474,7 +474,7 @@ class Autoscaler:
         self._failed_instructions |= result.failed
         self._reporter.after_acting(report, result)
         await self._save_or_warn()
-        if any(isinstance(one, plan.DeleteNode) for one in result.done):
+        if any(isinstance(instruction, plan.DeleteNode) for instruction in result.done):
             self.loop.wake()
         return 0.0 if advanced.plan else advanced.next_s - now_s
 

@@ -343,15 +343,15 @@ class ClusterState:
 
     def _count_lacking(self, uids: Collection[str]) -> list[str]:
         every = self._index_controllers().values()
-        wanted = {
+        desired = {
             controller.uid: controller.replicas
             for controller in every
             if controller.uid in uids and controller.creates_at_once
         }
-        if not wanted:
+        if not desired:
             return []
-        have = proactive_pods.count_pods_by_owner(self.snapshot, wanted)
-        return [uid for uid, replicas in wanted.items() if have.get(uid, 0) < replicas]
+        have = proactive_pods.count_pods_by_owner(self.snapshot, desired)
+        return [uid for uid, replicas in desired.items() if have.get(uid, 0) < replicas]
 
     def _follow(self, api: client.Client) -> Iterator[informers.Informer[Any]]:
         kept, known, behind = self.snapshot, self._workloads, self._gate

@@ -36,7 +36,7 @@ from windlass import errors
 from windlass.autoscaler.record_replay import recorder, recording_file
 from windlass.kube import time_formats
 from windlass.observability import debugging_snapshot, options, status_publisher, status_routes
-from windlass.runtime import http_server
+from windlass.runtime import health, http_server
 
 _SAMPLE_PERIOD_S = 0.01
 
@@ -100,7 +100,7 @@ _SHORTEST_TOKEN = 16
 
 _log = logging.getLogger(__name__)
 
-_PUBLIC_PATHS = {*http_server.LIVE_PATHS, http_server.READY_PATH, http_server.METRICS_PATH, HEALTH_CHECK_PATH}
+_PUBLIC_PATHS = {*health.LIVE_PATHS, health.READY_PATH, health.METRICS_PATH, HEALTH_CHECK_PATH}
 
 _DEFAULT_PROFILE_S = 30.0
 
@@ -110,9 +110,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def make_app(
-    state: http_server.Health,
+    state: health.Health,
     registry: prometheus_client.CollectorRegistry,
-    activity: http_server.LoopActivity,
+    activity: health.LoopActivity,
     *,
     snapshots: debugging_snapshot.DebuggingSnapshotter | None = None,
     profiling: bool = False,
@@ -120,14 +120,14 @@ def make_app(
     published: status_publisher.StatusPublisher | None = None,
     token_file: str = "",
     recording: Path | None = None,
-    write: http_server.MetricsWriter = prometheus_client.generate_latest,
+    write: health.MetricsWriter = prometheus_client.generate_latest,
     debugging: bool = True,
 ) -> web.Application:
     """Return the HTTP application. `snapshots`, `answering`: None disables their endpoints.
 
     Without `debugging` only health and metrics are served. `recording`: the file that is written, if any.
     """
-    app = http_server.make_health_app(state, registry, write)
+    app = health.make_health_app(state, registry, write)
     app.middlewares.append(_require_local_or_token(token_file) if debugging else _reject_debugging)
     app.on_response_prepare.append(http_server.add_security_headers)
 
@@ -194,7 +194,7 @@ def find_serving_certificate(reporting_options: options.ReportingOptions) -> htt
     return http_server.CertificateFiles(Path(certificate), Path(key), "--tls-cert-file")
 
 
-def describe_health(activity: http_server.LoopActivity) -> str:
+def describe_health(activity: health.LoopActivity) -> str:
     """Describe why the loop is unhealthy, in Cluster Autoscaler's words; empty if it is healthy."""
     if not activity():
         return ""

@@ -100,7 +100,7 @@ class FactStore(Protocol[Read_contra]):
 
     def remove(self, key: str) -> None: ...
 
-    def set_aside(self, key: str, fact: Read_contra | None, why: str) -> None:
+    def set_aside(self, key: str, fact: Read_contra | None, reason: str) -> None:
         """Mark an object as invalid. `fact`: its readable part, if any."""
 
 
@@ -168,12 +168,12 @@ class FactSink(Generic[Model, Read]):
         except Exception as error:
             self._fail(metadata, key, fact, error)
 
-    def _set_aside(self, metadata: meta.ObjectMeta, fact: Read | None, why: str) -> None:
+    def _set_aside(self, metadata: meta.ObjectMeta, fact: Read | None, reason: str) -> None:
         key = self._key(metadata)
         if self._unseen is not None:
             self._unseen.discard(key)
         try:
-            self._kept.set_aside(key, fact, why)
+            self._kept.set_aside(key, fact, reason)
         except Exception as error:
             self._fail(metadata, key, fact, error)
 
@@ -252,16 +252,16 @@ class _PodStore:
                 return
         self._snapshot.add_pod(fact)
 
-    def set_aside(self, key: str, fact: facts.Pod | None, why: str) -> None:
+    def set_aside(self, key: str, fact: facts.Pod | None, reason: str) -> None:
         """Keep a bound pod with its readable fields, so that its node counts as used; drop a pending one."""
         if fact is None and (row := self._snapshot.pods.rows.get(key)) is not None:
-            fact = replace(self._snapshot.pod(row), unreadable=why)
+            fact = replace(self._snapshot.pod(row), unreadable=reason)
         if fact is not None and fact.node_name:
             self.put(key, fact)
         else:
             self.remove(key)
 
-    def rescue(self, key: str, fact: facts.Pod, why: str) -> None:
+    def rescue(self, key: str, fact: facts.Pod, reason: str) -> None:
         """After a failed put: keep the pod as a name on its node."""
         self.remove(key)
         if fact.node_name and fact.phase not in cluster_snapshot.FINISHED_PHASES:
@@ -270,7 +270,7 @@ class _PodStore:
                 facts.Pod(
                     fact.namespace, fact.name, fact.uid, fact.labels, owner=fact.owner, spec=spec, digest=fact.digest,
                     node_name=fact.node_name, phase="Running", created_s=fact.created_s, deleted_s=fact.deleted_s,
-                    grace_s=fact.grace_s, unreadable=why,
+                    grace_s=fact.grace_s, unreadable=reason,
                 )
             )  # fmt: skip
 
@@ -289,19 +289,19 @@ class _NodeStore:
         if key in self._snapshot.nodes.rows:
             self._snapshot.remove_node(key)
 
-    def set_aside(self, key: str, fact: facts.Node | None, why: str) -> None:
+    def set_aside(self, key: str, fact: facts.Node | None, reason: str) -> None:
         """The node is registered and counts as used."""
         row = self._snapshot.nodes.rows.get(key)
         if fact is None and row is not None:
-            fact = replace(self._snapshot.nodes.facts[row], unschedulable=True, unreadable=why)
-        self.put(key, fact or facts.Node(key, unschedulable=True, unreadable=why))
+            fact = replace(self._snapshot.nodes.facts[row], unschedulable=True, unreadable=reason)
+        self.put(key, fact or facts.Node(key, unschedulable=True, unreadable=reason))
 
-    def rescue(self, key: str, fact: facts.Node, why: str) -> None:
+    def rescue(self, key: str, fact: facts.Node, reason: str) -> None:
         """After a failed put: keep the node as a name."""
         self._snapshot.add_node(
             facts.Node(
                 fact.name, fact.uid, unschedulable=True, provider_id=fact.provider_id, created_s=fact.created_s,
-                unreadable=why,
+                unreadable=reason,
             )
         )  # fmt: skip
 
@@ -333,7 +333,7 @@ class FactCache(Generic[Read]):
         if self._known.pop(key, None) is not None:
             self._all = None
 
-    def set_aside(self, key: str, fact: Read | None, why: str) -> None:
+    def set_aside(self, key: str, fact: Read | None, reason: str) -> None:
         """Store the readable part; otherwise the last known version stays."""
         if fact is not None:
             self.put(key, fact)
@@ -374,7 +374,7 @@ class _DeviceStore:
         if key in self._known:
             self._inventory.remove(self._known.pop(key))
 
-    def set_aside(self, key: str, fact: dynamic_resources.DeviceFact | None, why: str) -> None:
+    def set_aside(self, key: str, fact: dynamic_resources.DeviceFact | None, reason: str) -> None:
         """The last known version stays: devices of an unreadable claim are not free."""
 
 
@@ -394,7 +394,7 @@ class _StorageStore:
         if key in self._known:
             self._storage.remove(self._known.pop(key))
 
-    def set_aside(self, key: str, fact: StorageFact | None, why: str) -> None:
+    def set_aside(self, key: str, fact: StorageFact | None, reason: str) -> None:
         """The last known version stays. A volume that was never readable does not exist, and pods that need it do not
         move.
         """

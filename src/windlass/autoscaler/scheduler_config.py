@@ -140,8 +140,8 @@ def read_filter_plugins(plugins: kubescheduler.Plugins, at: str) -> settings.Fil
 
 def _by_point(plugins: kubescheduler.Plugins) -> dict[str, kubescheduler.PluginSet]:
     names = {field.name: field.encode_name for field in msgspec.structs.fields(plugins)}
-    found = ((encoded, getattr(plugins, name)) for name, encoded in names.items())
-    return {encoded: chosen for encoded, chosen in found if chosen is not None}
+    plugin_sets = ((encoded, getattr(plugins, name)) for name, encoded in names.items())
+    return {encoded: chosen for encoded, chosen in plugin_sets if chosen is not None}
 
 
 def _check_plugin_names(plugin_set: kubescheduler.PluginSet, point: str, at: str) -> None:

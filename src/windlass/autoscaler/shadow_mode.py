@@ -16,9 +16,16 @@ from dataclasses import replace
 
 import prometheus_client
 
-from windlass.autoscaler import shadow_actions, shadow_comparison
-from windlass.autoscaler.shadow_actions import ObservedAction, ObservedRemoval, ObservedResize
-from windlass.autoscaler.shadow_comparison import ScaleDirection, ShadowVerdict, VerdictKind, VerdictTotals
+from windlass.autoscaler import shadow_comparison
+from windlass.autoscaler.shadow_comparison import (
+    ObservedAction,
+    ObservedRemoval,
+    ObservedResize,
+    ScaleDirection,
+    ShadowVerdict,
+    VerdictKind,
+    VerdictTotals,
+)
 from windlass.engine import taints
 from windlass.engine.cluster_state import scale_requests
 from windlass.engine.loop import Decision
@@ -266,15 +273,15 @@ class Shadow:
         self.differences: deque[shadow_comparison.ShadowVerdict] = deque(maxlen=_MAX_DIFFERENCES)
         self._window_s = window_s
         self._metrics = ShadowMetrics(registry)
-        self._baseline: shadow_actions.ActionBaseline | None = None
+        self._baseline: shadow_comparison.ActionBaseline | None = None
         self._began_s = self._now_s = 0.0
-        self._observed_actions: tuple[shadow_actions.ObservedAction, ...] = ()
-        self._inaction_reasons = shadow_actions.InactionReasons()
+        self._observed_actions: tuple[shadow_comparison.ObservedAction, ...] = ()
+        self._inaction_reasons = shadow_comparison.InactionReasons()
         self._comparisons = shadow_comparison.ComparisonState()
         self._theirs: dict[str, str] = {}
         self._silence: dict[str, str] = {}
 
-    def on_event(self, autoscaler_event: shadow_actions.AutoscalerEvent) -> None:
+    def on_event(self, autoscaler_event: shadow_comparison.AutoscalerEvent) -> None:
         """Handle an event of the other autoscaler: a reason for its action or inaction."""
         if autoscaler_event.reason == "NotTriggerScaleUp":
             _remember_reason(self._silence, autoscaler_event.about, autoscaler_event.message)
@@ -294,8 +301,8 @@ class Shadow:
             self._began_s = now_s
             memory = initial_memory(observation, settings, now_s)
         else:
-            self._observed_actions = shadow_actions.find_observed_actions(self._baseline, observation, now_s)
-        self._baseline, self._now_s = shadow_actions.take_baseline(observation), now_s
+            self._observed_actions = shadow_comparison.find_observed_actions(self._baseline, observation, now_s)
+        self._baseline, self._now_s = shadow_comparison.take_baseline(observation), now_s
         return adopt_actions(memory, self._observed_actions, observation, settings, now_s)
 
     def after_decision(
@@ -304,7 +311,7 @@ class Shadow:
         """Return the memory after the decision, and compare the decision with the observed actions; `before`: result of
         `before_decision`.
         """
-        proposed = shadow_actions.find_proposed_actions(observation, decision, now_s)
+        proposed = shadow_comparison.find_proposed_actions(observation, decision, now_s)
         turn = shadow_comparison.ComparisonInput(
             self._observed_actions, proposed, self._inaction_reasons, self._theirs, self._silence, now_s
         )
@@ -312,7 +319,7 @@ class Shadow:
             self._comparisons, turn, self._window_s
         )
         self._report(shadow_verdicts)
-        self._inaction_reasons = shadow_actions.find_inaction_reasons(decision)
+        self._inaction_reasons = shadow_comparison.find_inaction_reasons(decision)
         return memory_without_plan(before, decision)
 
     def end(self) -> str:

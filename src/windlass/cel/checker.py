@@ -86,13 +86,13 @@ def has_overload(name: str, given: Sequence[str]) -> bool:
     if name == "?:":
         return given[0] in (ANY, UNKNOWN, BOOL) and _agree(given[1:])
     if name in _SIGNS:
-        return all(one in _SIGNS[name] for one in known if one in _SCALARS)
+        return all(operand in _SIGNS[name] for operand in known if operand in _SCALARS)
     if name in ("==", "!="):
         return _agree(known)
     if name in _RELATION_OPERATORS:
         return _agree(known) or _NUMBERS.issuperset(known)
     if name in _OF_TEXT or name in _FROM_TEXT:
-        return all(one in (ANY, UNKNOWN, STRING) for one in given[: 2 if name in _OF_TEXT else 1])
+        return all(operand in (ANY, UNKNOWN, STRING) for operand in given[: 2 if name in _OF_TEXT else 1])
     return name != "size" or not _SCALARS.difference((STRING, "bytes")).intersection(given[:1])
 
 
@@ -143,8 +143,8 @@ def no_overload(name: str, given: Sequence[str], at: int, is_method: bool = Fals
     return Issue(at, f"found no matching overload for '{_OPERATOR_NAMES.get(name, name)}' applied to {applied}")
 
 
-def expected_bool(found: str, at: int) -> Issue:
-    return Issue(at, f"expected type 'bool' but found '{found}'")
+def expected_bool(type_name: str, at: int) -> Issue:
+    return Issue(at, f"expected type 'bool' but found '{type_name}'")
 
 
 def format_issues(expression: str, issues: Iterable[Issue]) -> str:

@@ -95,12 +95,12 @@ def _check_field(node: parser.Select, operand: str, at: int, scope: Scope) -> st
 
 def _build_select(node: parser.Select, scope: Scope) -> Builder:
     operand = yield node.operand, scope
-    found = _check_field(node, operand.type, node.at, scope)
+    field_type = _check_field(node, operand.type, node.at, scope)
     container, field = operand.step, node.field
     cost = operand.cost + _select_cost(node.operand)
     if node.is_optional:
         return Code(lambda variables: operators.find_optional(container(variables), field), cost, operand.more)
-    return Code(lambda variables: operators.look_up(container(variables), field), cost, operand.more, type=found)
+    return Code(lambda variables: operators.look_up(container(variables), field), cost, operand.more, type=field_type)
 
 
 def _build_index(node: parser.Index, scope: Scope) -> Builder:
@@ -193,11 +193,11 @@ def _build_call(node: parser.Call, scope: Scope) -> Builder:
         return (yield from _build_undeclared(node, scope))
     target = (node.target,) if node.target is not None and called.takes_target else ()
     given = yield from build_all((*target, *node.arguments), scope)
-    found = [code.type for code in given]
-    if not checker.has_overload(called.name, found):
-        scope.issues.append(checker.no_overload(called.name, found, node.at, called.takes_target))
+    operand_types = [code.type for code in given]
+    if not checker.has_overload(called.name, operand_types):
+        scope.issues.append(checker.no_overload(called.name, operand_types, node.at, called.takes_target))
         return _BROKEN
-    return replace(_charge_call(called, given, scope), type=checker.of_call(called.name, found))
+    return replace(_charge_call(called, given, scope), type=checker.of_call(called.name, operand_types))
 
 
 def _charge_call(called: "_Called", given: list[Code], scope: Scope) -> Code:
@@ -277,27 +277,27 @@ def _build_undeclared(node: parser.Call, scope: Scope) -> Builder:
         scope.issues.append(checker.undeclared_reference(name, node.at))
     given = yield from build_all((*target, *node.arguments), scope)
     if name in functions.NAMES and name not in functions.LEFT_OUT:
-        found = [code.type for code in given]
-        scope.issues.append(checker.no_overload(name, found, node.at, bool(target)))
+        operand_types = [code.type for code in given]
+        scope.issues.append(checker.no_overload(name, operand_types, node.at, bool(target)))
     return _BROKEN
 
 
 def _find_function(node: parser.Call, scope: Scope) -> _Called | None:
     """The called function; None if there is none of that name and number of arguments."""
     count = len(node.arguments)
-    found: Function | None
+    function: Function | None
     name = node.function
     match node.target:
         case None:
-            found = functions.FUNCTIONS.get((node.function, count))
+            function = functions.FUNCTIONS.get((node.function, count))
         case parser.Identifier(namespace) if namespace not in scope.names:
-            found = functions.NAMESPACED.get((namespace, node.function, count))
+            function = functions.NAMESPACED.get((namespace, node.function, count))
             name = f"{namespace}.{node.function}"
         case _:
-            found = functions.METHODS.get((node.function, count))
-            if found is not None:
-                return _Called(name, found, takes_target=True)
-    return None if found is None else _Called(name, found)
+            function = functions.METHODS.get((node.function, count))
+            if function is not None:
+                return _Called(name, function, takes_target=True)
+    return None if function is None else _Called(name, function)
 
 
 def _build_logic(node: parser.Call, scope: Scope) -> Builder:
@@ -337,19 +337,19 @@ def _build_choice(node: parser.Call, scope: Scope) -> Builder:
         code = yield branch, scope
         is_chain = isinstance(branch, parser.Identifier | parser.Select | parser.Index)
         branches.append(Code(code.step, code.cost - is_chain, code.more, type=code.type))
-    found = [condition.type, *(branch.type for branch in branches)]
-    if not checker.has_overload("?:", found):
-        scope.issues.append(checker.no_overload("?:", found, node.at))
+    operand_types = [condition.type, *(branch.type for branch in branches)]
+    if not checker.has_overload("?:", operand_types):
+        scope.issues.append(checker.no_overload("?:", operand_types, node.at))
     test, (this, that) = condition.step, [branch.charged(scope) for branch in branches]
 
     def evaluate(variables: Variables) -> Value:
-        chosen = test(variables)
-        if not isinstance(chosen, bool):
+        selected = test(variables)
+        if not isinstance(selected, bool):
             raise EvaluationError(NO_OVERLOAD)
-        return this(variables) if chosen else that(variables)
+        return this(variables) if selected else that(variables)
 
     more = sum_costs((condition.more, *(branch.most for branch in branches)))
-    return Code(evaluate, condition.cost, more, type=checker.of_call("?:", found))
+    return Code(evaluate, condition.cost, more, type=checker.of_call("?:", operand_types))
 
 
 def _build_alternative(node: parser.Call, target: parser.Node, scope: Scope) -> Builder:
@@ -359,11 +359,11 @@ def _build_alternative(node: parser.Call, target: parser.Node, scope: Scope) -> 
     source, otherwise, is_value = given.step, alternative.charged(scope), node.function == "orValue"
 
     def evaluate(variables: Variables) -> Value:
-        found = source(variables)
-        if not isinstance(found, Optional):
+        optional = source(variables)
+        if not isinstance(optional, Optional):
             raise EvaluationError(NO_OVERLOAD)
-        if found.has_value:
-            return found.value if is_value else found
+        if optional.has_value:
+            return optional.value if is_value else optional
         return otherwise(variables)
 
     return Code(evaluate, given.cost, sum_costs((given.more, alternative.most)))

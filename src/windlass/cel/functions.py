@@ -29,8 +29,8 @@ def string_function(function: Callable[..., Value], *types: type) -> Callable[..
 
     @functools.wraps(function)
     def checked(*given: Value) -> Value:
-        for value, wanted in zip(given, expected, strict=True):
-            if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        for value, desired in zip(given, expected, strict=True):
+            if not isinstance(value, desired) or (desired is int and isinstance(value, bool)):
                 raise EvaluationError(NO_OVERLOAD)
         return function(*given)
 
@@ -151,12 +151,12 @@ def is_sorted(items: list[Value]) -> bool:
     return all(operators.compare_order(left, right) <= 0 for left, right in itertools.pairwise(items))
 
 
-def index_of_item(items: list[Value], wanted: Value) -> int:
-    return next((n for n, item in enumerate(items) if equal(item, wanted)), -1)
+def index_of_item(items: list[Value], desired: Value) -> int:
+    return next((n for n, item in enumerate(items) if equal(item, desired)), -1)
 
 
-def last_index_of_item(items: list[Value], wanted: Value) -> int:
-    return next((n for n in reversed(range(len(items))) if equal(items[n], wanted)), -1)
+def last_index_of_item(items: list[Value], desired: Value) -> int:
+    return next((n for n in reversed(range(len(items))) if equal(items[n], desired)), -1)
 
 
 def distinct_items(items: list[Value]) -> list[Value]:

@@ -210,18 +210,18 @@ def _decide(loop: _Loop, body: Code, decides: bool) -> Step:
 
 def _scopes(container: Step, names: list[str]) -> ItemScopes:
     def each(variables: Variables) -> Iterator[tuple[Value, Variables]]:
-        found = container(variables)
-        if not isinstance(found, list | Mapping):
+        items = container(variables)
+        if not isinstance(items, list | Mapping):
             raise EvaluationError(NO_OVERLOAD)
         scope = dict(variables)
         if len(names) == 1:
             (name,) = names
-            for item in found:
+            for item in items:
                 scope[name] = item
                 yield item, scope
             return
         first, second = names
-        for key, item in found.items() if isinstance(found, Mapping) else enumerate(found):
+        for key, item in items.items() if isinstance(items, Mapping) else enumerate(items):
             scope[first], scope[second] = key, item
             yield item, scope
 

@@ -164,16 +164,16 @@ def _read_text(text: str, at: int) -> str | bytes:
 def _read_bytes(content: str, is_raw: bool, at: int) -> bytes:
     """Characters in UTF-8; an escaped number is one byte."""
     made, end = b"", 0
-    for found in () if is_raw else _ESCAPE.finditer(content):
-        if found[2] is not None or found[3] is not None:
+    for escape in () if is_raw else _ESCAPE.finditer(content):
+        if escape[2] is not None or escape[3] is not None:
             raise values.CompileError("unable to unescape string", at)
-        made += content[end : found.start()].encode() + _unescape(found, at).encode("latin-1")
-        end = found.end()
+        made += content[end : escape.start()].encode() + _unescape(escape, at).encode("latin-1")
+        end = escape.end()
     return made + content[end:].encode()
 
 
-def _unescape(found: re.Match[str], at: int) -> str:
-    *codes, octal, letter = found.groups()
+def _unescape(escape: re.Match[str], at: int) -> str:
+    *codes, octal, letter = escape.groups()
     for code in codes:
         if code is not None:
             if not 0 <= (number := int(code, 16)) <= 0x10FFFF or number in _SURROGATES:

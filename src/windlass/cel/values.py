@@ -414,8 +414,8 @@ def _normalize(text: str) -> str:
 def _strip_zeros(part: str) -> str:
     if len(part) < 2:
         return part
-    left = part.lstrip("0")
-    return left if left[:1].isdigit() else f"0{left}"
+    remaining = part.lstrip("0")
+    return remaining if remaining[:1].isdigit() else f"0{remaining}"
 
 
 def compare_amounts(left: Value, right: Value) -> int:

@@ -119,7 +119,7 @@ def _is_loopback(address: str) -> bool:
 def _install(served: "server.Server", paths: list[Path], *, with_defaults: bool) -> list[str]:
     """Install definitions, and return warnings about what is not served."""
     from windlass.apiserver import crd_strategy, embedded_server
-    from windlass.simulator.cluster import api_objects
+    from windlass.simulator.cluster import api_client
 
     notes: list[str] = []
     given: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def _install(served: "server.Server", paths: list[Path], *, with_defaults: bool)
                 given[name] = narrowed
                 if others := [entry for entry in left_out if entry != version]:
                     notes.append(f"{name}: serving {version} only, not {', '.join(others)}")
-    defaults = api_objects.list_crds() if with_defaults else []
+    defaults = api_client.list_crds() if with_defaults else []
     wanted = [*given.values(), *(each for each in defaults if each["metadata"]["name"] not in given)]
     try:
         embedded_server.restore_objects(served, wanted)

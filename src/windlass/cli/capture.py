@@ -145,21 +145,21 @@ def _write(history: "ClusterHistory", settings: "Settings", name: str, shown: st
 
 
 def _read_recording(path: Path, since: str | None, until: str | None) -> "tuple[ClusterHistory, Settings]":
-    from windlass.simulator.capture import recordings
+    from windlass.simulator.capture import cluster_history
 
-    first = recordings.list_parts(path)[0]
+    first = cluster_history.list_parts(path)[0]
     since_s = query_source.parse_time(since, first, "--since") if since else float("-inf")
     until_s = query_source.parse_time(until, first, "--until") if until else float("inf")
     if since_s > until_s:
         raise errors.InvalidInput(f"--since: found {since!r}, expected a time before --until")
-    return recordings.read_history(path, since_s, until_s)
+    return cluster_history.read_history(path, since_s, until_s)
 
 
 def _fetch_history(server: query_source.StatusServer) -> "tuple[ClusterHistory, Settings]":
     """The recording of a running autoscaler, or its cluster at this moment."""
     from windlass.autoscaler import http_endpoints
     from windlass.autoscaler.record_replay import recording_file
-    from windlass.simulator.capture import recordings
+    from windlass.simulator.capture import cluster_history
 
     with tempfile.TemporaryDirectory(prefix="windlass-capture-") as folder:
         path = Path(folder) / "running.rec"
@@ -167,11 +167,11 @@ def _fetch_history(server: query_source.StatusServer) -> "tuple[ClusterHistory, 
             older = query_source.fetch(server, http_endpoints.RECORDING_PATH, "?part=older")
             recording_file.rotated_path(path).write_bytes(older)
         path.write_bytes(query_source.fetch(server, http_endpoints.RECORDING_PATH))
-        return recordings.read_history(path)
+        return cluster_history.read_history(path)
 
 
 def _observe_history(flags: Sequence[str], for_: str | None) -> "tuple[ClusterHistory, Settings]":
-    from windlass.simulator.capture import cluster_history, recordings
+    from windlass.simulator.capture import cluster_history
 
     command = query_source.parse_flags(flags)
     if for_ is None:
@@ -183,7 +183,7 @@ def _observe_history(flags: Sequence[str], for_: str | None) -> "tuple[ClusterHi
         path = Path(folder) / "observed.rec"
         print(f"windlass: observing the cluster for {for_}; Ctrl-C ends it early", file=sys.stderr)
         query_source.record_cluster(command, path, _read_duration(for_))
-        return recordings.read_history(path)
+        return cluster_history.read_history(path)
 
 
 # ── Names ────────────────────────────────────────────────────────────────────────────────────────────────────────

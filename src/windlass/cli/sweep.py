@@ -82,13 +82,13 @@ def sweep(
         `table` for people, `json` or `csv` for programs.
     """
     # Imported late, so that `windlass --help` starts fast.
-    from windlass.sweep import comparison, search_space, sweep_plan
+    from windlass.sweep import comparison, sweep_plan
 
     if processes is not None and processes < 1:
         raise errors.InvalidInput(f"--processes: found {processes}, accepted is 1 or more")
     if processes is not None and dask is not None:
         raise errors.InvalidInput("--processes: found with --dask, accepted is one of both")
-    axes = search_space.parse_axes(tried or ())
+    axes = sweep_plan.parse_axes(tried or ())
     plan = sweep_plan.make_plan(_read_input(scenario, set_ or (), seed, trace, compress), axes, seeds, runs)
     folder = out or Path(f"sweep-{plan.sweep_input.scenario.name}-{plan.fingerprint[:8]}")
     with _choose_executor(dask, processes) as executor, sweep_plan.open_outcomes(folder, plan) as kept:

@@ -33,7 +33,7 @@ from windlass.controllers.openshift.machineset_sync import model as machineset_s
 from windlass.kube import client
 from windlass.kube import errors as kube_errors
 from windlass.kube.resources import PODS
-from windlass.runtime import http_server
+from windlass.runtime import health, http_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +218,14 @@ async def run(
     Webhooks are served whether or not this process leads. Without `address` neither health nor metrics are served;
     `certificate` is the directory of their TLS certificate.
     """
-    state = http_server.Health()
+    state = health.Health()
     for controller in controllers:
         state.ready[controller.name] = controller.check_ready
     async with contextlib.AsyncExitStack() as served:
         if address:
             files = None if certificate is None else find_certificate(certificate, "--metrics-cert-dir")
             ssl_context = await served.enter_async_context(http_server.reloading_ssl_context(files, context.api.clock))
-            app = http_server.make_health_app(state, context.metrics.registry)
+            app = health.make_health_app(state, context.metrics.registry)
             await served.enter_async_context(http_server.serve(address, app, ssl_context))
         if webhooks is not None:
             await served.enter_async_context(

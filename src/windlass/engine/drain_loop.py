@@ -103,12 +103,12 @@ class _DrainLoop:
     def list_suspects(self) -> list[Suspect]:
         """Each drain by its node; drains of an atomic group as one, by the group."""
         groups = {group.id: group for group in self.seen.groups}
-        found = dict[Suspect, None]()
+        suspects = dict[Suspect, None]()
         for name, begun in sorted(self.memory.durable.drains.items()):
             group = groups.get(begun.group)
             is_atomic = group is not None and for_group(self.settings, group.options).zero_or_max
-            found[Suspect(FaultSubject.GROUP, begun.group) if is_atomic else Suspect(FaultSubject.NODE, name)] = None
-        return list(found)
+            suspects[Suspect(FaultSubject.GROUP, begun.group) if is_atomic else Suspect(FaultSubject.NODE, name)] = None
+        return list(suspects)
 
     def _advance(self, held: AbstractSet[str], looks_for_abandoned: bool) -> DrainLoopResult:
         settings, memory = self.settings, self.memory

@@ -21,7 +21,6 @@ from windlass.engine.model import facts, node_groups, provisioning, scale_up_sta
 from windlass.engine.model.provisioning import BufferPods, ProvisioningRequest
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import DecisionPart, Observation
-from windlass.engine.placement import binpacking_estimator
 from windlass.engine.predicates import registry
 from windlass.engine.quarantine import (
     MOST_IN_NAMESPACE,
@@ -40,7 +39,7 @@ from windlass.engine.quarantine import (
     make_fault,
 )
 from windlass.engine.scale_down import eligibility
-from windlass.engine.scale_up import node_templates, orchestrator, pending_pods, template_fit
+from windlass.engine.scale_up import binpacking_estimator, node_templates, orchestrator, pending_pods, template_fit
 from windlass.engine.snapshot.pod_table import PodTemplateKey
 from windlass.engine.time_limits import TimeBudget
 
@@ -83,9 +82,13 @@ class _TrialDecisions(Generic[Decided]):
     """Trial decisions without some objects, besides those that are excluded anyway."""
 
     def __init__(
-        self, decide: Callable[[Observation], Decided], seen: Observation, out: Sequence[Suspect], time: TimeBudget
+        self,
+        decide: Callable[[Observation], Decided],
+        observation: Observation,
+        out: Sequence[Suspect],
+        time: TimeBudget,
     ) -> None:
-        self._decide, self._seen, self._out, self._time = decide, seen, out, time
+        self._decide, self._seen, self._out, self._time = decide, observation, out, time
 
     def decide(self, out: Sequence[Suspect]) -> Decided:
         return self._decide(exclude(self._seen, (*self._out, *out)))
@@ -148,19 +151,19 @@ def _find_pods_of_namespace(
 
 def _find_parts(trials: _TrialDecisions[Decided], error: Exception) -> Sequence[Raised] | None:
     """The parts of the decision that must be skipped."""
-    found = next((parts for parts in _PARTS if trials.work(parts)), None)
-    return None if found is None else [(part, error) for part in found]
+    parts_found = next((parts for parts in _PARTS if trials.work(parts)), None)
+    return None if parts_found is None else [(part, error) for part in parts_found]
 
 
 def _explain_culprits(trials: _TrialDecisions[Decided], culprits: Sequence[Suspect], error: Exception) -> list[Raised]:
     """The exception of each: raised where all others are excluded. An object that raises nothing then is dropped."""
     if len(culprits) == 1:
         return [(culprits[0], error)]
-    left, found = list(culprits), list[Raised]()
+    remaining, found = list(culprits), list[Raised]()
     for suspect in culprits:
-        raised = trials.find_error([other for other in left if other is not suspect])
+        raised = trials.find_error([other for other in remaining if other is not suspect])
         if raised is None:
-            left.remove(suspect)
+            remaining.remove(suspect)
         else:
             found.append((suspect, raised))
     return found
@@ -185,20 +188,20 @@ def _merge_pods_of_namespace(raised: Sequence[Raised]) -> list[Raised]:
 
 def find_faulty_objects(observation: Observation, settings: Settings, now_s: float) -> list[tuple[Suspect, Exception]]:
     """Objects that cannot be evaluated by themselves, and their exceptions."""
-    checks, found = _ObjectChecks(observation, settings, now_s), list[tuple[Suspect, Exception]]()
+    checks, faulty_objects = _ObjectChecks(observation, settings, now_s), list[tuple[Suspect, Exception]]()
     for suspect in (*list_pods(observation), *list_suspects(observation)):
         error = checks.find_error(suspect)
         if error is not None:
-            found.append((suspect, error))
-    return found
+            faulty_objects.append((suspect, error))
+    return faulty_objects
 
 
 class _ObjectChecks:
     """Evaluations of one object by itself."""
 
-    def __init__(self, seen: Observation, settings: Settings, now_s: float) -> None:
-        self._seen, self._snapshot, self._settings, self._now_s = seen, seen.snapshot, settings, now_s
-        self._rows, self._pending = find_examples(seen), find_examples(seen, is_pending=True)
+    def __init__(self, observation: Observation, settings: Settings, now_s: float) -> None:
+        self._seen, self._snapshot, self._settings, self._now_s = observation, observation.snapshot, settings, now_s
+        self._rows, self._pending = find_examples(observation), find_examples(observation, is_pending=True)
 
     def find_error(self, suspect: Suspect) -> Exception | None:
         """The exception of its evaluation; None without one."""
@@ -273,10 +276,10 @@ class _ObjectChecks:
         made, _ = upcoming_nodes.find_group_templates(
             alone, (), {}, {}, self._settings, self._read_passing(), self._now_s
         )
-        found = template_fit.TemplateFit(self._snapshot, made, self._settings.filters)
+        fit = template_fit.TemplateFit(self._snapshot, made, self._settings.filters)
         spec = facts.PodSpec(requests=((facts.CPU, 1), (facts.MEMORY, 1)))
         ordinary = self._snapshot.shapes.intern("", {}, spec)
         for id in made:
-            found.check_pods([id], [ordinary])
+            fit.check_pods([id], [ordinary])
             limiter = binpacking_estimator.EstimationLimiter([binpacking_estimator.make_static_threshold(1)])
-            found.estimate(id, [binpacking_estimator.ShapeCount(ordinary, 1)], limiter)
+            fit.estimate(id, [binpacking_estimator.ShapeCount(ordinary, 1)], limiter)

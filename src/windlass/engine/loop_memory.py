@@ -158,7 +158,7 @@ def _retain_by_group(
 def _find_nodes(observation: Observation) -> set[str]:
     """Nodes of held groups. Where a whole kind cannot be read, any node without a group may belong to it."""
     ids = {provider_id for held_group in observation.held for provider_id in held_group.instances}
-    any_may_be = any(one.is_kind for one in observation.held)
+    any_may_be = any(held_group.is_kind for held_group in observation.held)
     group_of = observation.group_of_nodes() if any_may_be else {}
     return {
         node.name for node in observation.nodes if node.provider_id in ids or (any_may_be and node.name not in group_of)

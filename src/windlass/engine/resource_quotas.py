@@ -155,9 +155,9 @@ class QuotaTracker:
         answer = self._check(held, applicable, count)
         if answer.allowed == count:
             for position in applicable:
-                left = self._left[position]
-                for resource in held.keys() & left.keys():
-                    left[resource] = max(left[resource] - held[resource] * count, 0)
+                remaining = self._left[position]
+                for resource in held.keys() & remaining.keys():
+                    remaining[resource] = max(remaining[resource] - held[resource] * count, 0)
         return answer
 
     def _applicable(self, node: facts.Node) -> list[int]:
@@ -168,12 +168,14 @@ class QuotaTracker:
             raise ValueError(f"a number of nodes is never negative, not even of nodes to remove: {count}")
         allowed, exceeded = count, []
         for position in applicable:
-            left = self._left[position]
+            remaining = self._left[position]
             short = tuple(
-                sorted(name for name, item in held.items() if item > 0 and left.get(name, item * count) < item * count)
+                sorted(
+                    name for name, item in held.items() if item > 0 and remaining.get(name, item * count) < item * count
+                )
             )
             if short:
-                allowed = min(allowed, *(left[resource] // held[resource] for resource in short))
+                allowed = min(allowed, *(remaining[resource] // held[resource] for resource in short))
                 exceeded.append(scale_up_status.ExceededQuota(self._quotas[position].id, short))
         return QuotaCheck(allowed, tuple(exceeded))
 

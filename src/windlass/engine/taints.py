@@ -143,8 +143,8 @@ def make_transient_taints(templates: settings.TemplateSettings, readiness_taints
 
 def sanitize(node: facts.Node, passing: TransientTaints) -> facts.Node:
     """The node without what a new one would not have."""
-    left = passing.strip(node.taints)
+    remaining = passing.strip(node.taints)
     unschedulable = node.unschedulable and not passing.scale_from_unschedulable
-    if len(left) == len(node.taints) and unschedulable == node.unschedulable:
+    if len(remaining) == len(node.taints) and unschedulable == node.unschedulable:
         return node
-    return replace(node, taints=left, unschedulable=unschedulable)
+    return replace(node, taints=remaining, unschedulable=unschedulable)

@@ -31,11 +31,11 @@ class PlanStep:
 def explain_plan(at: explain_context.ExplainContext) -> Iterator[PlanStep]:
     """What the decision wants done, in its order."""
     for instruction in at.decision.plan:
-        text, why = _describe_instruction(at.view, instruction)
+        text, reason = _describe_instruction(at.view, instruction)
         target = (
             instruction.group if isinstance(instruction, plan.GroupInstruction) else node_of_instruction(instruction)
         )
-        yield PlanStep(type(instruction).__name__, target, text, why)
+        yield PlanStep(type(instruction).__name__, target, text, reason)
 
 
 def node_of_instruction(instruction: plan.Instruction) -> str:
@@ -59,11 +59,11 @@ def _describe_instruction(view: DecisionView, instruction: plan.Instruction) -> 
             pods = f"moving {formatting.format_count(len(evicted), 'pod')}" if evicted else "nothing to move"
             return f"remove {node} of {instruction.group}, {pods}", f"unneeded for {view.record.at_s - since_s:.0f}s"
         case plan.SetTaint(node=node, key=key, effect=effect):
-            why = "it is unneeded" if key == taints.DELETION_CANDIDATE_KEY else ""
-            return f"taint {node} with {key}:{effect}", why
+            reason = "it is unneeded" if key == taints.DELETION_CANDIDATE_KEY else ""
+            return f"taint {node} with {key}:{effect}", reason
         case plan.RemoveTaint(node=node, key=key):
-            why = "it is needed again" if key == taints.DELETION_CANDIDATE_KEY else "its removal was cancelled"
-            return f"take {key} off {node}", why
+            reason = "it is needed again" if key == taints.DELETION_CANDIDATE_KEY else "its removal was cancelled"
+            return f"take {key} off {node}", reason
         case plan.Cordon(node=node, cordoned=cordoned):
             return f"{'cordon' if cordoned else 'uncordon'} {node}", ""
         case plan.Evict():

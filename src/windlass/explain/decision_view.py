@@ -227,11 +227,11 @@ class DecisionView:
             for group in self.observation.groups
         }
 
-    def held_groups(self, chosen: deviations.Deviations) -> Iterator[node_groups.HeldGroup]:
+    def held_groups(self, active_deviations: deviations.Deviations) -> Iterator[node_groups.HeldGroup]:
         """Groups that are left alone, and why: paused, unreadable, or with a size that another controller manages."""
         yield from self.observation.held
-        for id, why in remediation.list_owned_elsewhere(self.observation.groups, chosen):
-            yield node_groups.HeldGroup(id, why)
+        for id, reason in remediation.list_owned_elsewhere(self.observation.groups, active_deviations):
+            yield node_groups.HeldGroup(id, reason)
 
     # Scale-up
 
@@ -345,9 +345,9 @@ def describe_opinion(opinion: BestOptionsResponse) -> str:
         case ResponseEffect.NONE_WANTED:
             return f"the grpc expander wants none of {format_count(len(opinion.about), 'option')}: nothing grows"
         case ResponseEffect.FOLLOWED:
-            chosen = dict.fromkeys(group for group in opinion.groups if group not in opinion.unknown_groups)
+            selected = dict.fromkeys(group for group in opinion.groups if group not in opinion.unknown_groups)
             more = f"; {_list_groups(opinion.unknown_groups)} is no option" if opinion.unknown_groups else ""
-            return f"the grpc expander chose {_list_groups(tuple(chosen))}{more}"
+            return f"the grpc expander chose {_list_groups(tuple(selected))}{more}"
 
 
 def _list_groups(groups: tuple[str, ...]) -> str:

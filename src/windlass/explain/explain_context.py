@@ -194,7 +194,7 @@ def find_fault_of_node(at: ExplainContext, name: str) -> str:
             return decision_view.describe_fault(fault)
     if row not in find_nodes_with_excluded_pods(at.snapshot.pods).tolist():
         return ""
-    return next((why for pod in at.snapshot.pods_on(row) if (why := find_fault_of_pod(at, pod))), "")
+    return next((reason for pod in at.snapshot.pods_on(row) if (reason := find_fault_of_pod(at, pod))), "")
 
 
 def find_faulty_group(at: ExplainContext, name: str) -> Fault | None:

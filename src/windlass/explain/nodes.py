@@ -218,8 +218,10 @@ def explain_node(at: explain_context.ExplainContext, name: str) -> NodeExplanati
     """The node of this name, which exists."""
     row = at.snapshot.nodes.rows[name]
     node, group = at.snapshot.nodes.facts[row], at.view.group_of.get(name)
-    if why := explain_context.find_fault_of_node(at, name):
-        kept = NodeExplanation(name, at.now_s, RemovalState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {why}")
+    if reason := explain_context.find_fault_of_node(at, name):
+        kept = NodeExplanation(
+            name, at.now_s, RemovalState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {reason}"
+        )
         return kept if group is None else replace(kept, group=group.id, size=group.target_size, min_size=group.min_size)
     passing = taints.make_transient_taints(at.settings.templates, at.settings.deviations.readiness_taints)
     explanation = NodeExplanation(
@@ -276,8 +278,8 @@ def _explain_state(
         case RemovalState.UNNEEDED:
             return _explain_unneeded(at, explanation, node, group, view.removals[name])
         case RemovalState.NOT_TRIED:
-            why = "is not tried yet: enough others were found before it"
-            return replace(explanation, state=RemovalState.NOT_TRIED, why=why)
+            reason = "is not tried yet: enough others were found before it"
+            return replace(explanation, state=RemovalState.NOT_TRIED, why=reason)
     if view.stop:
         return _explain_exclusion(explanation, f"is not looked at: {view.stop}")
     if view.evaluation is None:
@@ -285,8 +287,8 @@ def _explain_state(
     return _explain_exclusion(explanation, *_find_exclusion(at, node, group))
 
 
-def _explain_exclusion(explanation: NodeExplanation, why: str, until_s: float | None = None) -> NodeExplanation:
-    return replace(explanation, state=RemovalState.NO_CANDIDATE, why=why, until_s=until_s)
+def _explain_exclusion(explanation: NodeExplanation, reason: str, until_s: float | None = None) -> NodeExplanation:
+    return replace(explanation, state=RemovalState.NO_CANDIDATE, why=reason, until_s=until_s)
 
 
 def _explain_needed(
@@ -337,8 +339,8 @@ def _explain_unneeded(
     if at.view.record.scale_down.result is ScaleDownResult.IN_COOLDOWN:
         causes = list(find_pauses(at))
         until_s = max((ends_s for _, ends_s in causes), default=None)
-        why = "waits: nothing is removed " + (" and ".join(why for why, _ in causes) or "while pods are coming")
-        return replace(explanation, why=why, until_s=max(until_s or 0.0, long_enough_s) or None)
+        reason = "waits: nothing is removed " + (" and ".join(why for why, _ in causes) or "while pods are coming")
+        return replace(explanation, why=reason, until_s=max(until_s or 0.0, long_enough_s) or None)
     parallel = at.settings.scale_down
     limit = parallel.max_drain_parallelism if removal.moves.move else parallel.max_scale_down_parallelism
     flag = "--max-drain-parallelism" if removal.moves.move else "--max-scale-down-parallelism"
@@ -356,8 +358,8 @@ def find_dispositions(
         outcome = rules.check_pod(pod, about)
         fate = classify_disposition(pod, outcome)
         where = places.get(table.uids[row], "") if fate is PodDisposition.MOVES else ""
-        why = outcome.saying.format(*outcome.values) if outcome else pdb_rules.explain_pdb_exemption(pod, about)
-        yield PodOnRemoval(pod.key, fate, where, why)
+        reason = outcome.saying.format(*outcome.values) if outcome else pdb_rules.explain_pdb_exemption(pod, about)
+        yield PodOnRemoval(pod.key, fate, where, reason)
 
 
 def classify_disposition(pod: facts.Pod, outcome: DrainabilityStatus | None) -> PodDisposition:

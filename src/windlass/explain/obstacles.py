@@ -96,10 +96,10 @@ def name_conflicting_pod(snapshot: cluster_snapshot.Snapshot, shape: facts.PodSh
 
 def name_port_holder(snapshot: cluster_snapshot.Snapshot, shape: facts.PodShape, row: int) -> str:
     """The pod that holds a host port that this one wants."""
-    wanted = {(port.protocol, port.port) for port in shape.spec.host_ports}
+    desired = {(port.protocol, port.port) for port in shape.spec.host_ports}
     for pod_row in snapshot.pods_on(row):
         for port in snapshot.shape_of_row(pod_row).spec.host_ports:
-            if (port.protocol, port.port) in wanted:
+            if (port.protocol, port.port) in desired:
                 return f"{snapshot.pod(pod_row).key} holds {port.port}/{port.protocol}"
     return ""
 
@@ -359,7 +359,7 @@ def _relax_affinity(spec: facts.PodSpec, obstacle: Obstacle) -> Iterator[Remedy]
             for pod_affinity_term in spec.anti_affinity
         )
     elif inter_pod_affinity.AFFINITY.texts[0] in obstacle.reasons:
-        yield from (Remedy(RemedyKind.POD_AFFINITY, one.topology_key) for one in spec.affinity)
+        yield from (Remedy(RemedyKind.POD_AFFINITY, term.topology_key) for term in spec.affinity)
 
 
 # ── Applied ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -384,20 +384,20 @@ def _apply_to_spec(spec: facts.PodSpec, remedy: Remedy) -> facts.PodSpec:
             fresh = facts.Toleration(key, operator, remedy.value, remedy.effect)
             return replace(spec, tolerations=(*spec.tolerations, fresh))
         case RemedyKind.SELECTOR:
-            wanted = {**dict(spec.node_selector), key: remedy.value}
-            kept = tuple((name, value) for name, value in wanted.items() if name != key or value)
+            desired = {**dict(spec.node_selector), key: remedy.value}
+            kept = tuple((name, value) for name, value in desired.items() if name != key or value)
             return replace(spec, node_selector=kept)
         case RemedyKind.NODE_AFFINITY:
             return replace(spec, node_affinity=None)
         case RemedyKind.NODE_NAME:
             return replace(spec, node_name="")
         case RemedyKind.HOST_PORT:
-            left = tuple(
+            remaining = tuple(
                 host_port
                 for host_port in spec.host_ports
                 if (host_port.protocol, host_port.port) != (key, remedy.amount)
             )
-            return replace(spec, host_ports=left)
+            return replace(spec, host_ports=remaining)
         case RemedyKind.MAX_SKEW:
             wider = (
                 replace(spread_constraint, max_skew=max(spread_constraint.max_skew, remedy.amount))
@@ -414,5 +414,5 @@ def _apply_to_spec(spec: facts.PodSpec, remedy: Remedy) -> facts.PodSpec:
                 ),
             )
         case RemedyKind.POD_ANTI_AFFINITY:
-            return replace(spec, anti_affinity=tuple(one for one in spec.anti_affinity if one.topology_key != key))
+            return replace(spec, anti_affinity=tuple(term for term in spec.anti_affinity if term.topology_key != key))
     return spec

@@ -79,8 +79,8 @@ def explain_pod(at: explain_context.ExplainContext, row: int) -> PodExplanation:
     if row not in at.snapshot.pending():
         group = at.view.group_of.get(pod.node_name)
         return replace(explanation, group=group.id if group else "", why=explain_context.find_fault_of_pod(at, row))
-    if why := explain_context.find_fault_of_pod(at, row):
-        return replace(explanation, state=PodState.UNEVALUATED, why=why)
+    if reason := explain_context.find_fault_of_pod(at, row):
+        return replace(explanation, state=PodState.UNEVALUATED, why=reason)
     with at.scale_up() as context:
         standings = PodStateResolver(at, context)
         judged, standing = verdicts.find_verdicts(at, context, row), standings.find(row, pod)
@@ -126,8 +126,8 @@ class PodStateResolver:
 
     def find(self, row: int, pod: facts.Pod) -> PodStateDetails | None:
         """Of the pod in this row, which waits; None if the groups are to be asked."""
-        if why := explain_context.find_fault_of_pod(self._at, row):
-            return PodStateDetails(PodState.UNEVALUATED, why=why)
+        if reason := explain_context.find_fault_of_pod(self._at, row):
+            return PodStateDetails(PodState.UNEVALUATED, why=reason)
         return (
             self._find_why_not_asked(row, pod)
             or self._find_end()
@@ -148,8 +148,8 @@ class PodStateResolver:
         if row in self._nominated:
             return PodStateDetails(PodState.PREEMPTING, pod.nominated_node)
         if row not in self._asking:
-            said = f" (PodScheduled: {pod.scheduling_reason})" if pod.scheduling_reason else ""
-            return PodStateDetails(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler + said)
+            message = f" (PodScheduled: {pod.scheduling_reason})" if pod.scheduling_reason else ""
+            return PodStateDetails(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler + message)
         cutoff = pod_settings.expendable_pods_priority_cutoff
         if pending_pods.is_expendable(pod.spec, cutoff):
             return PodStateDetails(PodState.EXPENDABLE, limit=cutoff)
@@ -203,7 +203,7 @@ class PodStateResolver:
         """Of a pod that is not helped, by what the groups say to it after what this loop orders."""
         if any(group_verdict.helps for group_verdict in judged):
             return PodStateDetails(PodState.LATER, why=self._find_whose_turn())
-        return PodStateDetails(PodState.HELD if any(one.fits for one in judged) else PodState.NOWHERE)
+        return PodStateDetails(PodState.HELD if any(verdict.fits for verdict in judged) else PodState.NOWHERE)
 
     def _find_obstacle(self) -> scale_up_status.ScaleUpResult | None:
         """Why nothing is tried for any pod. Where a ProvisioningRequest is due, it is tried all the same."""

@@ -27,8 +27,8 @@ T = TypeVar("T", PodExplanation, NodeExplanation, GroupExplanation, ClusterExpla
 
 def encode_explanation(account: Explanation, *, indented: bool = False) -> bytes:
     """JSON; indented for people."""
-    found = msgspec.json.encode(account)
-    return msgspec.json.format(found, indent=2) if indented else found
+    encoded = msgspec.json.encode(account)
+    return msgspec.json.format(encoded, indent=2) if indented else encoded
 
 
 def decode_explanation(kind: type[T], text: bytes) -> T:
@@ -99,11 +99,11 @@ def _answer_query(question: ExplainQuery, at: explain_context.ExplainContext) ->
             fault = explain_context.find_faulty_group(at, question.name)
             if fault is not None:
                 return groups.explain_unevaluated_group(at, fault)
-            found = _find_group(question.name, ids)
+            group_id = _find_group(question.name, ids)
             held = {group.id: group.why for group in at.observation.held}
-            if found is None and (left_alone := _find_group(question.name, list(held))) is not None:
+            if group_id is None and (left_alone := _find_group(question.name, list(held))) is not None:
                 return ObjectNotFound(replace(question, name=left_alone), why=held[left_alone])
-            return _not_found(question, ids) if found is None else groups.explain_group(at, found)
+            return _not_found(question, ids) if group_id is None else groups.explain_group(at, group_id)
     return cluster.explain_cluster(at)
 
 
@@ -134,11 +134,11 @@ def _pod_names(at: explain_context.ExplainContext) -> Iterator[str]:
 
 def _not_found(question: ExplainQuery, names: Iterable[str]) -> ObjectNotFound:
     """The same name elsewhere, else names that begin so (those of a controller's pods), else those that look alike."""
-    every, wanted = list(names), question.name
+    every, desired = list(names), question.name
     last = {name: name.rsplit("/", 1)[-1] for name in every}
-    same = [name for name in every if last[name] == wanted]
-    begun = [name for name in every if last[name].startswith(wanted)]
-    asked = f"{question.namespace}/{wanted}" if question.namespace else wanted
+    same = [name for name in every if last[name] == desired]
+    begun = [name for name in every if last[name].startswith(desired)]
+    asked = f"{question.namespace}/{desired}" if question.namespace else desired
     return ObjectNotFound(
         question, tuple((same or begun or difflib.get_close_matches(asked, every, _MAX_SUGGESTIONS))[:_MAX_SUGGESTIONS])
     )

@@ -192,8 +192,8 @@ def _render_group_state(group: GroupExplanation, tones: TextStyle) -> Iterator[s
         yield tones.bad(f"{effect}: {group.replicas_owner}.")
     if group.backoff is not None:
         back = group.backoff
-        said = f"{back.code}: {back.message}" if back.message else back.code
-        yield f"It failed {formatting.format_ago(back.failed_s, group.at_s)}: {said}."
+        code = f"{back.code}: {back.message}" if back.message else back.code
+        yield f"It failed {formatting.format_ago(back.failed_s, group.at_s)}: {code}."
         yield f"It is left alone {formatting.format_until(back.until_s, group.at_s)}."
     if group.upcoming is not None:
         coming = group.upcoming
@@ -283,8 +283,8 @@ def render_cluster_explanation(
     yield from _render_unevaluated(cluster, tones)
     yield ""
     yield from _render_groups(cluster, tones, is_wide=is_wide)
-    for id, why in cluster.held:
-        yield tones.bad(f"{id} is left alone: {why}")
+    for id, reason in cluster.held:
+        yield tones.bad(f"{id} is left alone: {reason}")
     yield ""
     yield from _render_pending(cluster, tones, is_wide=is_wide)
     yield ""
@@ -377,7 +377,7 @@ def _render_pending(cluster: ClusterExplanation, tones: TextStyle, *, is_wide: b
     ]
     yield from formatting.format_table(("PENDING", "FOR", "ASKS FOR", "STANDS"), rows, tones)
     if len(cluster.waiting) > len(shown):
-        yield f"and {formatting.format_count(sum(one.count for one in cluster.waiting[len(shown) :]), 'pod')} more"
+        yield f"and {formatting.format_count(sum(group.count for group in cluster.waiting[len(shown) :]), 'pod')} more"
 
 
 def _describe_pod_state(pending_pods: PendingPods) -> str:
@@ -415,8 +415,8 @@ _POD_STATES = {
 def _render_nodes(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[str]:
     states = ", ".join(f"{number} {_NODE_STATES[RemovalState(state)]}" for state, number in cluster.node_states.items())
     yield f"Nodes: {states or 'none'}."
-    for why, until_s in cluster.pauses:
-        yield tones.note(f"Nothing is removed {why}, {formatting.format_until(until_s, cluster.at_s)}.")
+    for reason, until_s in cluster.pauses:
+        yield tones.note(f"Nothing is removed {reason}, {formatting.format_until(until_s, cluster.at_s)}.")
     for name, drain in list(cluster.drains.items())[:_MAX_ROWS]:
         first, *rest = render_drain(drain, cluster.at_s, tones)
         yield f"  {name}: {first}"

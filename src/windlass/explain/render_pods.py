@@ -187,7 +187,7 @@ def _describe_limit(pod: PodExplanation) -> str:
     """That limits cut what the chosen group would need for its pods, where they do."""
     if pod.choice is None:
         return ""
-    wanted = next(
+    desired = next(
         (
             option_explanation.nodes
             for option_explanation in pod.choice.options
@@ -198,10 +198,10 @@ def _describe_limit(pod: PodExplanation) -> str:
     added = sum(after - before for before, after in pod.choice.sizes.values())
     largest = {group_verdict.group: group_verdict.max_size for group_verdict in pod.groups}
     is_full = any(after >= largest.get(group, 0) for group, (_, after) in pod.choice.sizes.items())
-    if is_full or added >= wanted:
+    if is_full or added >= desired:
         return ""
     pods = next(option.pods for option in pod.choice.options if option.group == pod.choice.winner)
-    needed, needed_nodes = formatting.format_count(pods, "pod"), formatting.format_count(wanted, "node")
+    needed, needed_nodes = formatting.format_count(pods, "pod"), formatting.format_count(desired, "node")
     return f" {needed} would need {needed_nodes}, and limits allow {added}: some wait."
 
 
@@ -288,8 +288,8 @@ def _render_remedies(pod: PodExplanation, tones: TextStyle) -> Iterator[str]:
         yield tones.note("No single change of the pod or of a group's size is known that would make it fit.")
         return
     yield tones.faint("What would make it fit (any one line):")
-    width = formatting.max_width(one.group for one in curable)
-    for one in sorted(curable, key=lambda one: len(one.remedies)):
+    width = formatting.max_width(group_remedies.group for group_remedies in curable)
+    for one in sorted(curable, key=lambda group_remedies: len(group_remedies.remedies)):
         yield f"  {one.group:{width}}  {describe_remedies(one.remedies, pod.at_s)}{describe_condition(one)}"
 
 

@@ -145,8 +145,8 @@ def _find_verdicts(
             holds.append(ScaleUpBlocker(NO_TEMPLATE))
             yield GroupVerdict(group.id, group.target_size, group.max_size, False, tuple(holds), is_curable=False)
             continue
-        wanted = group.max_size - group.target_size if group.options.zero_or_max else 1
-        exceeded = tracker.check(group.id, template.node, max(wanted, 1)).exceeded
+        desired = group.max_size - group.target_size if group.options.zero_or_max else 1
+        exceeded = tracker.check(group.id, template.node, max(desired, 1)).exceeded
         holds += [
             ScaleUpBlocker(
                 f'exceeded quota: "{exceeded_quota.quota}", resources: {", ".join(exceeded_quota.resources)}'
@@ -155,7 +155,7 @@ def _find_verdicts(
         ]
         snapshot.fork()
         row = place_template(snapshot, template)
-        found = obstacles.find_obstacles(snapshot, snapshot.shape_of(pod), row, config)
+        pod_obstacles = obstacles.find_obstacles(snapshot, snapshot.shape_of(pod), row, config)
         changes = obstacles.find_remedies(snapshot, pod, row, config)
         cured = snapshot.shape_of(obstacles.apply_remedies(pod, changes or ()))
         minded = find_relevant_pods(snapshot, cured, others, config)
@@ -166,9 +166,9 @@ def _find_verdicts(
             group.id,
             group.target_size,
             group.max_size,
-            not found,
+            not pod_obstacles,
             tuple(holds),
-            tuple(found),
+            tuple(pod_obstacles),
             (*(changes or ()), *(remedy for remedy in ends if remedy is not None)),
             changes is not None and None not in ends,
             minded,
@@ -240,9 +240,9 @@ def _find_reverting(settings: Settings, group: node_groups.NodeGroup) -> str:
 
 def _find_total_blockers(settings: Settings, group: node_groups.NodeGroup, there: int) -> Iterator[ScaleUpBlocker]:
     limit = settings.limits.max_nodes_total
-    wanted = max(group.max_size - group.target_size, 1) if group.options.zero_or_max else 1
-    if limit <= 0 or there + wanted <= limit:
+    desired = max(group.max_size - group.target_size, 1) if group.options.zero_or_max else 1
+    if limit <= 0 or there + desired <= limit:
         return
     whole = group.options.zero_or_max
     reason = str(scale_up_status.SkipReason.ATOMIC_TOO_LARGE) if whole else MAX_NODES_TOTAL_REACHED
-    yield ScaleUpBlocker(reason, Remedy(RemedyKind.MAX_NODES_TOTAL, amount=there + wanted))
+    yield ScaleUpBlocker(reason, Remedy(RemedyKind.MAX_NODES_TOTAL, amount=there + desired))

@@ -162,10 +162,10 @@ class Client:
         decoder = list_watch.WatchDecoder(resource, request.call)
         async with contextlib.aclosing(self.stream(request)) as chunks:
             async for chunk in chunks:
-                for found in decoder.feed(chunk):
-                    if isinstance(found, list_watch.WatchFailed):
-                        raise found.error
-                    yield found
+                for event in decoder.feed(chunk):
+                    if isinstance(event, list_watch.WatchFailed):
+                        raise event.error
+                    yield event
 
     # Writes
 

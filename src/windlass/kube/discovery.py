@@ -67,10 +67,10 @@ async def has_resource(api: client.Client, resource: Resource[Any], subresource:
 async def list_versions(api: client.Client, group: str) -> list[str]:
     """The served apiVersions of a group, the preferred one first."""
     groups = await _get(api, "/apis", _GroupList)
-    for found in (groups.groups if groups else None) or ():
-        if found.name == group:
-            preferred = found.preferred_version.group_version if found.preferred_version else ""
-            names = [version.group_version for version in found.versions or ()]
+    for api_group in (groups.groups if groups else None) or ():
+        if api_group.name == group:
+            preferred = api_group.preferred_version.group_version if api_group.preferred_version else ""
+            names = [version.group_version for version in api_group.versions or ()]
             return sorted(names, key=lambda name: name != preferred)
     return []
 

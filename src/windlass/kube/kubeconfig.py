@@ -188,12 +188,12 @@ def parse(text: bytes, name: str) -> Kubeconfig:
 def _merge(into: dict[str, FileEntry[T]], entries: Iterable[tuple[str, T]], path: Path) -> None:
     before = set(into)
     own: set[str] = set()
-    for name, found in entries:
+    for name, section in entries:
         if name in own:
             raise errors.InvalidInput(f"kubeconfig {path}: {name!r} is there twice")
         own.add(name)
         if name not in before:
-            into[name] = FileEntry(found, path)
+            into[name] = FileEntry(section, path)
 
 
 def _read(path: Path) -> _File:

@@ -11,7 +11,7 @@ import msgspec
 
 from windlass import errors
 from windlass.kube import errors as kube_errors
-from windlass.kube import lenient_decoder
+from windlass.kube import scheme
 from windlass.kube.models import meta
 from windlass.kube.models.meta import Model
 from windlass.kube.resources import UNDECODABLE, Resource, Unreadable, decoder
@@ -91,11 +91,11 @@ def _decode_one_by_one(resource: Resource[T], body: bytes) -> ObjectList[T]:
     metadata, items = _split_list(body)
     listing: ObjectList[T] = ObjectList([], metadata.resource_version or "", [], metadata.continue_ or "")
     for raw in items:
-        found = resource.read(raw)
-        if isinstance(found, Unreadable):
-            listing.unreadable.append(found)
+        obj = resource.read(raw)
+        if isinstance(obj, Unreadable):
+            listing.unreadable.append(obj)
         else:
-            listing.items.append(found)
+            listing.items.append(obj)
     return listing
 
 
@@ -105,8 +105,8 @@ def _split_list(body: bytes) -> tuple[ListMeta, list[msgspec.Raw] | list[bytes]]
         page = _SLOW_LIST.decode(body)
     except UNDECODABLE as error:
         try:
-            rest, items = lenient_decoder.split_list(body)
-            return _LIST_HEAD.decode(lenient_decoder.repair_json(rest)).metadata or _NO_META, items
+            rest, items = scheme.split_list(body)
+            return _LIST_HEAD.decode(scheme.repair_json(rest)).metadata or _NO_META, items
         except (ValueError, RecursionError):
             raise msgspec.DecodeError(str(error)) from error
     return page.metadata or _NO_META, page.items or []
@@ -222,27 +222,27 @@ class WatchDecoder(Generic[T]):
             return self._decode_identity(line, error)
         if outer.type == ERROR:
             return WatchFailed(self._read_error(outer.object))
-        found = self._resource.read(outer.object)
-        if isinstance(found, Unreadable):
-            return MalformedEvent(outer.type, found)
-        return WatchEvent(outer.type, found)
+        obj = self._resource.read(outer.object)
+        if isinstance(obj, Unreadable):
+            return MalformedEvent(outer.type, obj)
+        return WatchEvent(outer.type, obj)
 
     def _decode_identity(self, line: bytes, error: Exception) -> WatchItem[T]:
         """Decode the identity of an object that is nested too deep or has invalid UTF-8; the stream goes on."""
         try:
-            outer = decoder(_Line).decode(lenient_decoder.repair_json(line))
+            outer = decoder(_Line).decode(scheme.repair_json(line))
         except UNDECODABLE:
-            kind, metadata = lenient_decoder.read_event_type(line), lenient_decoder.read_identity(line, (b'"object"',))
+            kind, metadata = scheme.read_event_type(line), scheme.read_identity(line, (b'"object"',))
             if kind not in (ADDED, MODIFIED, DELETED) or not metadata.name:
                 raise kube_errors.InvalidResponse(self._call, f"{error}: {line[:80]!r}") from error
             return MalformedEvent(kind, Unreadable(metadata, self._resource.to_invalid_text(metadata, error)))
         if outer.type == ERROR:
             return WatchFailed(self._read_error(outer.object))
-        found = self._resource.read(outer.object)
-        if not isinstance(found, Unreadable):
-            complaint = self._resource.to_invalid_text(self._resource.metadata(found), error)
-            found = self._resource.to_unreadable(found, complaint)
-        return MalformedEvent(outer.type, found)
+        obj = self._resource.read(outer.object)
+        if not isinstance(obj, Unreadable):
+            complaint = self._resource.to_invalid_text(self._resource.metadata(obj), error)
+            obj = self._resource.to_unreadable(obj, complaint)
+        return MalformedEvent(outer.type, obj)
 
     def _read_error(self, raw: msgspec.Raw) -> kube_errors.ApiError:
         try:

@@ -51,7 +51,7 @@ class Sink(Protocol[T_contra]):
     def begin(self) -> None:
         """A complete list begins, or begins again."""
 
-    def put(self, metadata: meta.ObjectMeta, found: T_contra) -> None:
+    def put(self, metadata: meta.ObjectMeta, obj: T_contra) -> None:
         """An object exists in this state. InvalidObject if it cannot be used."""
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
@@ -201,8 +201,8 @@ class Reflector(Generic[T]):
         if not self._continue_token:
             self._listing = False
         self._begin_list()
-        for found in page.items:
-            self._handle_object(self._resource.metadata(found), found)
+        for obj in page.items:
+            self._handle_object(self._resource.metadata(obj), obj)
         for unreadable in page.unreadable:
             self._handle_malformed(unreadable)
         self._continue_token = page.continue_token
@@ -212,7 +212,7 @@ class Reflector(Generic[T]):
     def receive(self, chunk: bytes) -> bool:
         """Handle a chunk of a stream. False if the stream must be closed. KubeError if it failed: pass it to `fail`."""
         assert self._decoder is not None, "bytes of a stream that was not asked for"
-        return all(self._handle_item(found) for found in self._decoder.feed(chunk))
+        return all(self._handle_item(watch_item) for watch_item in self._decoder.feed(chunk))
 
     def end_stream(self, lasted_s: float) -> None:
         """Handle the end of a stream: the normal end of a watch, but a failure of a streaming list.
@@ -246,30 +246,30 @@ class Reflector(Generic[T]):
         if _is_expired(error) or (is_unusable and self._failures > 1):
             self._relist()
 
-    def _handle_item(self, found: list_watch.WatchItem[T]) -> bool:
-        if isinstance(found, list_watch.WatchFailed):
-            raise found.error
+    def _handle_item(self, watch_item: list_watch.WatchItem[T]) -> bool:
+        if isinstance(watch_item, list_watch.WatchFailed):
+            raise watch_item.error
         if self._mode is _Mode.WATCH:
             self._reset_backoff()
         else:
             self._begin_list()
-        if isinstance(found, list_watch.MalformedEvent):
+        if isinstance(watch_item, list_watch.MalformedEvent):
             self.counts.events += 1
-            self._advance_resource_version(found.found.metadata)
-            if found.type == list_watch.DELETED:
-                self._handle_deleted(found.found.metadata)
-            elif found.type != list_watch.BOOKMARK:
-                self._handle_malformed(found.found)
+            self._advance_resource_version(watch_item.found.metadata)
+            if watch_item.type == list_watch.DELETED:
+                self._handle_deleted(watch_item.found.metadata)
+            elif watch_item.type != list_watch.BOOKMARK:
+                self._handle_malformed(watch_item.found)
             return True
-        metadata = self._resource.metadata(found.object)
+        metadata = self._resource.metadata(watch_item.object)
         self._advance_resource_version(metadata)
-        if found.type == list_watch.BOOKMARK:
+        if watch_item.type == list_watch.BOOKMARK:
             return self._handle_bookmark(metadata)
         self.counts.events += 1
-        if found.type == list_watch.DELETED:
+        if watch_item.type == list_watch.DELETED:
             self._handle_deleted(metadata)
         else:
-            self._handle_object(metadata, found.object)
+            self._handle_object(metadata, watch_item.object)
         return True
 
     def _handle_bookmark(self, metadata: meta.ObjectMeta) -> bool:
@@ -306,14 +306,14 @@ class Reflector(Generic[T]):
         self._continue_token = ""
         self._unpaged = False
 
-    def _handle_object(self, metadata: meta.ObjectMeta, found: T) -> None:
+    def _handle_object(self, metadata: meta.ObjectMeta, obj: T) -> None:
         try:
             if not metadata.name:  # without a name it has no key
                 raise errors.InvalidObject(self._resource.kind, "", "metadata.name", metadata.name, "a name")
-            self._sink.put(metadata, found)
+            self._sink.put(metadata, obj)
         except Exception as error:  # any error affects this object only
             complaint = self._resource.to_invalid_object(metadata, error)
-            self._handle_malformed(Unreadable(metadata, complaint, found))
+            self._handle_malformed(Unreadable(metadata, complaint, obj))
             return
         if self.malformed:
             self.malformed.pop(metadata.key, None)

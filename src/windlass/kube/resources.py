@@ -14,7 +14,7 @@ from urllib import parse
 import msgspec
 
 from windlass import errors, klog
-from windlass.kube import fields, lenient_decoder
+from windlass.kube import fields, scheme
 from windlass.kube.models import autoscaling, clusterapi, core, meta, pods, resource, workloads
 
 T = TypeVar("T")
@@ -98,21 +98,21 @@ class Resource(Generic[T]):
     def _decode_partial(self, raw: bytes, error: Exception) -> "Unreadable[T]":
         metadata = self.read_identity(raw)
         complaint = self.to_invalid_object(metadata, error)
-        mended = lenient_decoder.repair_json(raw)
+        mended = scheme.repair_json(raw)
         if mended != raw and not isinstance(mended_object := self.read(mended), Unreadable):
             return self.to_unreadable(mended_object, complaint)
         if self.is_untyped:
             return Unreadable(metadata, complaint)
-        partial = lenient_decoder.decode_partial(decoder(self.model), mended)
+        partial = scheme.decode_partial(decoder(self.model), mended)
         if isinstance(partial, meta.Object) and partial.meta.name != metadata.name:
             partial = cast(T, msgspec.structs.replace(partial, metadata=metadata))  # decoded separately
         return Unreadable(metadata, complaint, partial)
 
-    def to_unreadable(self, found: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
+    def to_unreadable(self, obj: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
         """A malformed object whose text had to be repaired."""
         if self.is_untyped:  # untyped objects are written back: a part would erase the rest
-            return Unreadable(self.metadata(found), complaint)
-        return Unreadable(self.metadata(found), complaint, found, is_whole=True)
+            return Unreadable(self.metadata(obj), complaint)
+        return Unreadable(self.metadata(obj), complaint, obj, is_whole=True)
 
     def to_invalid_object(self, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
         """See the function `to_invalid_object`."""
@@ -122,40 +122,38 @@ class Resource(Generic[T]):
         """The error of a text that no decoder accepts: nested too deep, or invalid UTF-8."""
         name = metadata.key or "without a name"
         if isinstance(error, RecursionError):
-            return errors.InvalidObject(
-                self.kind, name, "the object", "more levels", f"at most {lenient_decoder.MAX_DEPTH}"
-            )
+            return errors.InvalidObject(self.kind, name, "the object", "more levels", f"at most {scheme.MAX_DEPTH}")
         return errors.InvalidObject(self.kind, name, "the object", str(error), "valid JSON")
 
     def decode(self, raw: bytes | msgspec.Raw) -> T:
         """Decode an object. InvalidObject if it is malformed."""
         try:
-            found = decoder(self.model).decode(raw)
+            obj = decoder(self.model).decode(raw)
         except msgspec.MsgspecError as error:
             raise fields.translate_decode_error(error, raw).of(
                 self.kind, self.read_identity(raw).key or "without a name"
             ) from error
         except UNDECODABLE as error:
             raise self.to_invalid_text(self.read_identity(raw), error) from error
-        if isinstance(found, dict):
+        if isinstance(obj, dict):
             # items of typed lists have no apiVersion and kind
-            found.setdefault("apiVersion", self.api_version)
-            found.setdefault("kind", self.kind)
-            read_meta(found, self.kind)
-        return found
+            obj.setdefault("apiVersion", self.api_version)
+            obj.setdefault("kind", self.kind)
+            read_meta(obj, self.kind)
+        return obj
 
-    def metadata(self, found: T) -> meta.ObjectMeta:
+    def metadata(self, obj: T) -> meta.ObjectMeta:
         """The metadata of an object of this resource."""
-        if isinstance(found, meta.Object):
-            return found.meta
-        return read_meta(cast(Mapping[str, Any], found), self.kind)
+        if isinstance(obj, meta.Object):
+            return obj.meta
+        return read_meta(cast(Mapping[str, Any], obj), self.kind)
 
     def read_identity(self, raw: bytes | msgspec.Raw) -> meta.ObjectMeta:
         """apiVersion, kind and metadata of a malformed object, as far as they are readable."""
         try:
             return decoder(_Identity).decode(raw).meta
         except UNDECODABLE:
-            return lenient_decoder.read_identity(bytes(raw))
+            return scheme.read_identity(bytes(raw))
 
 
 def to_invalid_object(kind: str, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
@@ -168,13 +166,13 @@ def to_invalid_object(kind: str, metadata: meta.ObjectMeta, error: BaseException
     return errors.InvalidObject(kind, name, "the object", found, "an object that can be handled")
 
 
-def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta:
+def read_meta(obj: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta:
     """Metadata of a JSON object. InvalidObject if it is invalid."""
-    metadata = found.get("metadata") or {}
+    metadata = obj.get("metadata") or {}
     try:
         return msgspec.convert(metadata, meta.ObjectMeta)
     except msgspec.ValidationError as error:
-        name = lenient_decoder.read_identity(msgspec.json.encode({"metadata": metadata})).key or "without a name"
+        name = scheme.read_identity(msgspec.json.encode({"metadata": metadata})).key or "without a name"
         raise fields.translate_decode_error(error, msgspec.json.encode(metadata), "metadata").of(kind, name) from error
 
 

@@ -291,18 +291,18 @@ def _is_server(server: str) -> bool:
 def _read_tls(
     cluster: kubeconfig.FileEntry[kubeconfig.Cluster], name: str, allow_insecure: bool
 ) -> http_transport.TlsConfig:
-    found, where = cluster.entry, f"kubeconfig {cluster.file}: cluster {name!r}"
-    if found.insecure_skip_tls_verify and not allow_insecure:
+    section, where = cluster.entry, f"kubeconfig {cluster.file}: cluster {name!r}"
+    if section.insecure_skip_tls_verify and not allow_insecure:
         raise errors.InvalidInput(
             f"{where}: insecure-skip-tls-verify: anyone on the way could read and change what we send; "
             "expected certificate-authority, or --insecure-skip-tls-verify for a test cluster"
         )
-    if found.insecure_skip_tls_verify:
-        return http_transport.TlsConfig(server_name=found.tls_server_name or None, verify=False)
-    ca = found.certificate_authority_data
-    if ca is None and found.certificate_authority:
-        ca = _read_file(cluster.resolve(found.certificate_authority), where)
-    tls = http_transport.TlsConfig(ca, found.tls_server_name or None)
+    if section.insecure_skip_tls_verify:
+        return http_transport.TlsConfig(server_name=section.tls_server_name or None, verify=False)
+    ca = section.certificate_authority_data
+    if ca is None and section.certificate_authority:
+        ca = _read_file(cluster.resolve(section.certificate_authority), where)
+    tls = http_transport.TlsConfig(ca, section.tls_server_name or None)
     try:
         http_transport.make_ssl_context(tls)
     except (ssl.SSLError, ValueError) as error:
@@ -317,26 +317,26 @@ def _read_user(
     cluster: Mapping[str, object],
     environment: Mapping[str, str],
 ) -> auth.Credentials:
-    found, where = user.entry, f"kubeconfig {user.file}: user {name!r}"
-    if found.as_ or found.as_uid or found.as_groups or found.as_user_extra:
+    section, where = user.entry, f"kubeconfig {user.file}: user {name!r}"
+    if section.as_ or section.as_uid or section.as_groups or section.as_user_extra:
         raise errors.InvalidInput(f"{where}: as: impersonation is not supported")
-    if found.auth_provider is not None:
+    if section.auth_provider is not None:
         raise errors.InvalidInput(f"{where}: auth-provider: no longer part of Kubernetes, use an exec plugin")
-    if found.exec is not None:
+    if section.exec is not None:
         return auth.ExecCredentials(auth.make_exec_command(user, environment, cluster), time)
-    if found.token_file:
-        files = (user.resolve(found.client_certificate), user.resolve(found.client_key))
-        pair = files if found.client_certificate else None
-        return auth.FileCredentials(time, token=user.resolve(found.token_file), certificate=pair)
-    if found.client_certificate and not found.client_certificate_data and not found.token:
+    if section.token_file:
+        files = (user.resolve(section.client_certificate), user.resolve(section.client_key))
+        pair = files if section.client_certificate else None
+        return auth.FileCredentials(time, token=user.resolve(section.token_file), certificate=pair)
+    if section.client_certificate and not section.client_certificate_data and not section.token:
         return auth.FileCredentials(
-            time, certificate=(user.resolve(found.client_certificate), user.resolve(found.client_key))
+            time, certificate=(user.resolve(section.client_certificate), user.resolve(section.client_key))
         )
     certificate = _read_certificate(user, where)
-    if found.token:
-        return auth.StaticCredentials(auth.bearer_credential(found.token, certificate))
-    if found.username:
-        return auth.StaticCredentials(auth.basic_credential(found.username, found.password, certificate))
+    if section.token:
+        return auth.StaticCredentials(auth.bearer_credential(section.token, certificate))
+    if section.username:
+        return auth.StaticCredentials(auth.basic_credential(section.username, section.password, certificate))
     return auth.StaticCredentials(auth.Credential(certificate=certificate))
 
 

@@ -126,8 +126,8 @@ def _read_names(term: core.NodeSelectorTerm) -> tuple[selectors.Requirement, ...
         if requirement.key == "metadata.name" and requirement.operator == "In"
     )
     return selectors.sort_requirements(
-        selectors.Requirement("metadata.name", selectors.Operator.IN, tuple(sorted(set(one.values or ()))))
-        for one in named
+        selectors.Requirement("metadata.name", selectors.Operator.IN, tuple(sorted(set(expression.values or ()))))
+        for expression in named
     )
 
 

@@ -15,9 +15,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 class EventHandler(Protocol[T_contra]):
     """Event handler. For each object: added, then modified any number of times, then deleted."""
 
-    def added(self, found: T_contra) -> None: ...
+    def added(self, obj: T_contra) -> None: ...
 
-    def modified(self, before: T_contra, found: T_contra) -> None: ...
+    def modified(self, before: T_contra, obj: T_contra) -> None: ...
 
     def deleted(self, before: T_contra) -> None: ...
 
@@ -88,9 +88,9 @@ class Store(Generic[T]):
     def begin(self) -> None:
         self._unseen = set(self._entries)
 
-    def put(self, metadata: meta.ObjectMeta, found: Any) -> None:
+    def put(self, metadata: meta.ObjectMeta, obj: Any) -> None:
         key = metadata.key
-        kept: T = found if self._narrow is None else self._narrow(found)
+        kept: T = obj if self._narrow is None else self._narrow(obj)
         indexed = self._list_values(kept)
         if self._unseen is not None:
             self._unseen.discard(key)
@@ -125,9 +125,9 @@ class Store(Generic[T]):
             self._drop(key)
         self._unseen = None
 
-    def _list_values(self, found: T) -> list[tuple[str, tuple[str, ...]]]:
+    def _list_values(self, obj: T) -> list[tuple[str, tuple[str, ...]]]:
         """Index values of an object."""
-        return [(name, tuple(make(found))) for name, make in self._makers.items()]
+        return [(name, tuple(make(obj))) for name, make in self._makers.items()]
 
     def _keep(
         self, key: str, entry: _Entry[T], indexed: list[tuple[str, tuple[str, ...]]], before: _Entry[T] | None
@@ -150,13 +150,13 @@ class Store(Generic[T]):
         for handler in self._handlers:
             self._notify(key, handler.deleted, entry.found)
 
-    def _notify(self, key: str, callback: Callable[..., None], *found: T) -> None:
+    def _notify(self, key: str, callback: Callable[..., None], *obj: T) -> None:
         """Call the handlers. An exception affects neither the object nor the other handlers."""
         try:
-            callback(*found)
+            callback(*obj)
         except Exception as error:
             version = getattr(self._entries.get(key), "resource_version", None) or ""
-            klog.report_error(klog.ErrorPlace.INFORMER, f"{type(found[0]).__name__} {key}", version, error)
+            klog.report_error(klog.ErrorPlace.INFORMER, f"{type(obj[0]).__name__} {key}", version, error)
 
     def _unindex(self, key: str, indexed: list[tuple[str, tuple[str, ...]]]) -> None:
         for name, values in indexed:

@@ -141,11 +141,11 @@ def canonical_micro_time(text: str) -> str:
     """The same microsecond in the form that kube-apiserver writes. ValueError unless the fraction has six digits."""
     if _TO_MICROSECOND.fullmatch(text):
         return text
-    found = _ANY_TIME.fullmatch(text)
-    if found is None or len(found[2] or "") != _MICRO_DIGITS:
-        rest = text[len(found[1]) :] if found else text
-        layout, desired = "2006-01-02T15:04:05.000000Z07:00", ".000000" if found else "2006"
-        raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{desired}"')
+    match = _ANY_TIME.fullmatch(text)
+    if match is None or len(match[2] or "") != _MICRO_DIGITS:
+        rest = text[len(match[1]) :] if match else text
+        layout, expected = "2006-01-02T15:04:05.000000Z07:00", ".000000" if match else "2006"
+        raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{expected}"')
     moment = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

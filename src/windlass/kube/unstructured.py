@@ -61,13 +61,15 @@ def remove_condition(conditions: Iterable[Condition] | None, kind: str) -> list[
     return [condition for condition in conditions or () if condition.get("type") != kind]
 
 
-def is_subset(found: Any, desired: Any) -> bool:
+def is_subset(actual: Any, desired: Any) -> bool:
     """True if `desired` is a subset: maps may have more keys, lists must match item by item."""
     if isinstance(desired, Mapping):
-        return isinstance(found, Mapping) and all(is_subset(found.get(name), value) for name, value in desired.items())
+        return isinstance(actual, Mapping) and all(
+            is_subset(actual.get(name), value) for name, value in desired.items()
+        )
     if isinstance(desired, list):
-        return isinstance(found, list) and len(found) == len(desired) and all(map(is_subset, found, desired))
-    return bool(found == desired)
+        return isinstance(actual, list) and len(actual) == len(desired) and all(map(is_subset, actual, desired))
+    return bool(actual == desired)
 
 
 FieldStep = str | int | Mapping[str, Any]
@@ -100,15 +102,15 @@ class ApplyConflict:
     owner: FieldOwner
 
 
-def find_field_owners(found: Mapping[str, Any], path: FieldPath) -> list[FieldOwner]:
+def find_field_owners(obj: Mapping[str, Any], path: FieldPath) -> list[FieldOwner]:
     """The owners of a field. Owners of an atomic list or map own everything in it."""
-    entries = (found.get("metadata") or {}).get("managedFields") or ()
+    entries = (obj.get("metadata") or {}).get("managedFields") or ()
     return [_read_owner(entry) for entry in entries if _owns(entry.get("fieldsV1") or {}, path)]
 
 
-def owned_paths(found: Mapping[str, Any], owner: FieldOwner) -> Iterator[FieldPath]:
+def owned_paths(obj: Mapping[str, Any], owner: FieldOwner) -> Iterator[FieldPath]:
     """All paths that an entry owns."""
-    for entry in (found.get("metadata") or {}).get("managedFields") or ():
+    for entry in (obj.get("metadata") or {}).get("managedFields") or ():
         if _read_owner(entry) == owner:
             yield from _leaves(entry.get("fieldsV1") or {}, ())
 

@@ -16,7 +16,7 @@ from windlass.engine.model.dynamic_resources import PoolId, ResourceSlices
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.scale_up import pending_pods
-from windlass.engine.scale_up.pending_pods import MAX_GROUPS_PER_CONTROLLER
+from windlass.engine.scale_up.equivalence_groups import MAX_GROUPS_PER_CONTROLLER
 from windlass.explain.decision_view import DecisionView
 from windlass.observability import metric_definitions
 from windlass.observability.metric_definitions import CA_PREFIX

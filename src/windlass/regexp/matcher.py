@@ -73,8 +73,8 @@ class Regexp:
 
     def find(self, text: str, limit: int | None = None) -> str:
         """The leftmost match, or an empty string."""
-        found = self._find_span(text, 0, _Steps(limit))
-        return text[found[0] : found[1]] if found else ""
+        span = self._find_span(text, 0, _Steps(limit))
+        return text[span[0] : span[1]] if span else ""
 
     def find_all(self, text: str, count: int = -1, limit: int | None = None) -> list[str]:
         """Successive matches that do not overlap, at most `count` unless it is negative.
@@ -85,10 +85,10 @@ class Regexp:
         matches: list[str] = []
         at, last_end = 0, -1
         while at <= len(text) and len(matches) != count:
-            found = self._find_span(text, at, steps)
-            if found is None:
+            span = self._find_span(text, at, steps)
+            if span is None:
                 break
-            start, end = found
+            start, end = span
             if end > at or start != last_end:
                 matches.append(text[start:end])
             at = end if end > at else at + 1
@@ -151,17 +151,17 @@ class Regexp:
 
     def _find_span(self, text: str, start: int, steps: "_Steps") -> tuple[int, int] | None:
         threads: list[tuple[int, int]] = []
-        found: tuple[int, int] | None = None
+        span: tuple[int, int] | None = None
         for at in range(start, len(text) + 1):
-            if found is None:
+            if span is None:
                 threads.append((0, at))
             elif not threads:
                 break
             character = text[at] if at < len(text) else _END
             before = _kind(text[at - 1]) if at else _BEGIN
             threads, matched = self._move(threads, before, character, at, steps)
-            found = matched or found
-        return found
+            span = matched or span
+        return span
 
     def _move(
         self, threads: list[tuple[int, int]], before: int, character: str, at: int, steps: "_Steps"

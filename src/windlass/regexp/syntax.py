@@ -365,13 +365,13 @@ class _Parser:
         if name == "{":
             end = self._text.find("}", self._at) + 1
             name = self._text[self._at + 3 : end - 1] if end else ""
-        found = character_classes.find_unicode_group(name.removeprefix("^"))
-        if found is None or not end:
+        unicode_group = character_classes.find_unicode_group(name.removeprefix("^"))
+        if unicode_group is None or not end:
             raise InvalidExpression(
                 "invalid character class range", self._text[self._at : end] if end else self._text[self._at :]
             )
         self._at = end
-        members, is_excluded = found
+        members, is_excluded = unicode_group
         return character_classes.Part(members, (is_negated != name.startswith("^")) != is_excluded, self._flags.folds)
 
     def _read_range(self, class_start: int) -> character_classes.Part:
@@ -446,10 +446,10 @@ def _alternate(group: _Group) -> _Fragment:
     if len(branches) == 1:
         return branches[0]
     code: list[Instruction] = []
-    left = sum(len(branch.code) + 2 for branch in branches) - 2
+    remaining = sum(len(branch.code) + 2 for branch in branches) - 2
     for branch in branches[:-1]:
-        left -= len(branch.code) + 2
-        code += (Split(1, len(branch.code) + 2), *branch.code, Jump(left + 1))
+        remaining -= len(branch.code) + 2
+        code += (Split(1, len(branch.code) + 2), *branch.code, Jump(remaining + 1))
     code += branches[-1].code
     return _Fragment(
         tuple(code),

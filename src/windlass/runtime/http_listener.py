@@ -210,7 +210,7 @@ class HttpListener:
         while True:
             await asyncio.sleep(every_s)
             now_s = _now_s()
-            for connection in [each for each in self._open if each.is_overdue(now_s)]:
+            for connection in [connection for connection in self._open if connection.is_overdue(now_s)]:
                 connection.end()
 
     def _log(self, message: str, fields: str) -> None:

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from windlass import quantity
-from windlass.simulator.cluster import api_objects
-from windlass.simulator.cluster.api_client import Change
-from windlass.simulator.cluster.api_objects import IdentityCache
+from windlass.simulator.cluster import api_client
+from windlass.simulator.cluster.api_client import Change, IdentityCache
 from windlass.simulator.cluster.event_loop import EventLoop
 
 
@@ -67,15 +66,15 @@ def matches_selector(selector: Json | None, labels: Mapping[str, str]) -> bool:
     for key, value in (selector.get("matchLabels") or {}).items():
         if labels.get(key) != value:
             return False
-    for wanted in selector.get("matchExpressions") or ():
-        value, values = labels.get(wanted["key"]), wanted.get("values") or ()
+    for desired in selector.get("matchExpressions") or ():
+        value, values = labels.get(desired["key"]), desired.get("values") or ()
         met = {
             "In": value is not None and value in values,
             "NotIn": value is None or value not in values,
             "Exists": value is not None,
             "DoesNotExist": value is None,
         }
-        if not met[wanted["operator"]]:
+        if not met[desired["operator"]]:
             return False
     return True
 
@@ -85,9 +84,9 @@ def scale_limit(limit: int | str, of: int) -> int:
     return limit if isinstance(limit, int) else math.ceil(int(limit[:-1]) * of / 100)
 
 
-def parse_amounts(said: Mapping[str, Any] | None) -> dict[str, int]:
+def parse_amounts(amounts: Mapping[str, Any] | None) -> dict[str, int]:
     """Amounts in units of 10⁻⁹."""
-    return {name: quantity.read_quantity(amount).nano for name, amount in (said or {}).items()}
+    return {name: quantity.read_quantity(amount).nano for name, amount in (amounts or {}).items()}
 
 
 def pod_requests(spec: Json) -> dict[str, int]:
@@ -113,7 +112,7 @@ class SingleNodeRule:
         self._nodes: dict[str, str] = {}
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind != api_objects.PODS:
+        if change.kind != api_client.PODS:
             return
         uid = change.obj["metadata"]["uid"]
         node = change.obj["spec"].get("nodeName") or ""
@@ -142,13 +141,13 @@ class NodeCapacityRule:
         self._known: IdentityCache[dict[str, int]] = IdentityCache()
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind == api_objects.NODES:
+        if change.kind == api_client.NODES:
             if change.now is None:
                 self._has.pop(change.key, None)
             elif change.before is None or change.before["status"] is not change.now["status"]:
                 self._has[change.key] = parse_amounts(change.now["status"].get("allocatable"))
                 self._touched[change.key] = None
-        elif change.kind == api_objects.PODS:
+        elif change.kind == api_client.PODS:
             self._on_pod(change)
         yield from ()
 
@@ -201,7 +200,7 @@ class GroupBoundsRule:
         self._excused = excused
 
     def on_change(self, change: Change) -> Iterator[Breach]:
-        if change.kind != api_objects.MACHINE_DEPLOYMENTS or change.before is None or change.now is None:
+        if change.kind != api_client.MACHINE_DEPLOYMENTS or change.before is None or change.now is None:
             return
         before, now = change.before["spec"].get("replicas"), change.now["spec"].get("replicas")
         if before == now or (change.key, now) in self._excused:
@@ -243,11 +242,11 @@ class DisruptionBudgetRule:
 
     def on_change(self, change: Change) -> Iterator[Breach]:
         match change.kind:
-            case api_objects.BUDGETS:
+            case api_client.BUDGETS:
                 self._on_budget(change)
-            case api_objects.PODS:
+            case api_client.PODS:
                 yield from self._on_pod(change)
-            case api_objects.DEPLOYMENTS | api_objects.REPLICA_SETS | api_objects.STATEFUL_SETS | api_objects.JOBS:
+            case api_client.DEPLOYMENTS | api_client.REPLICA_SETS | api_client.STATEFUL_SETS | api_client.JOBS:
                 self._on_scale(change)
 
     def check(self) -> Iterator[Breach]:
@@ -302,8 +301,8 @@ class DisruptionBudgetRule:
         self._note(key, pod)
         if before is not None and is_deleting(pod) and not is_deleting(before) and _is_evicted(pod):
             for name, was in was_healthy.items():
-                if was and name in self._budgets and (said := self._violation_text(name)):
-                    yield key, said
+                if was and name in self._budgets and (violation := self._violation_text(name)):
+                    yield key, violation
 
     def _note(self, key: str, pod: Json) -> None:
         is_healthy = is_condition_true(pod, "Ready") and not is_deleting(pod)
@@ -314,8 +313,10 @@ class DisruptionBudgetRule:
             (self._healthy[name].add if is_healthy else self._healthy[name].discard)(key)
 
     def _violation_text(self, name: str) -> str:
-        wanted, left = self._wanted(name), len(self._healthy[name])
-        return f"evicted, budget {name} wants {wanted} healthy pods, {left} are left" if left < wanted else ""
+        desired, remaining = self._wanted(name), len(self._healthy[name])
+        return (
+            f"evicted, budget {name} wants {desired} healthy pods, {remaining} are left" if remaining < desired else ""
+        )
 
     def _wanted(self, name: str) -> int:
         spec = self._budgets[name]["spec"]
@@ -351,15 +352,15 @@ class PodLossRule:
 
     def on_change(self, change: Change) -> Iterator[Breach]:
         match change.kind:
-            case api_objects.MACHINES:
+            case api_client.MACHINES:
                 name = change.obj["metadata"]["name"]
                 if change.now is not None and is_deleting(change.now):
                     self._going.add(name)
                 elif change.now is None:
                     self._going.discard(name)
-            case api_objects.PODS:
+            case api_client.PODS:
                 self._on_pod(change)
-            case api_objects.NODES if change.now is None:
+            case api_client.NODES if change.now is None:
                 yield from self._on_node_deleted(change.obj)
 
     def _on_pod(self, change: Change) -> None:
@@ -374,11 +375,11 @@ class PodLossRule:
 
     def _on_node_deleted(self, node: Json) -> Iterator[Breach]:
         """Report running pods on a deleted node."""
-        left = self._pods.pop(node["metadata"]["name"], {})
+        remaining = self._pods.pop(node["metadata"]["name"], {})
         machine = (node["metadata"].get("annotations") or {}).get(_MACHINE_ANNOTATION, "")
         if machine not in self._going or not is_condition_true(node, "Ready"):
             return
-        for key, pod in left.items():
+        for key, pod in remaining.items():
             if not is_finished(pod) and controller_of(pod).get("kind") != "DaemonSet":
                 yield key, f"was still on {node['metadata']['name']} when its machine was deleted"
 
@@ -401,7 +402,7 @@ class InvariantRule(Protocol):
 class InvariantChecker:
     """Runs all rules as a component that only reads."""
 
-    watched_kinds = api_objects.WATCHED
+    watched_kinds = api_client.WATCHED
 
     def __init__(self, event_loop: EventLoop, excused: Set[tuple[str, int]]) -> None:
         self._event_loop = event_loop

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windlass.simulator.cluster import api_objects, cloud, daemon_sets
-from windlass.simulator.cluster.api_client import Change
-from windlass.simulator.cluster.api_objects import IdentityCache
+from windlass.simulator.cluster import api_client, cloud, workloads
+from windlass.simulator.cluster.api_client import Change, IdentityCache
 from windlass.simulator.cluster.node_groups import NodeGroup
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 from windlass.simulator.fast_scheduler import node_plugins, pod_shapes
@@ -76,12 +75,12 @@ class CostLowerBound:
     def set_daemon_overhead(self, daemons: Iterable[Json]) -> None:
         """Subtract the requests of these DaemonSets from the machines' capacity."""
         capacity = np.array([self._vector(_allocatable_of(node_group)) for node_group in self._groups])
-        for found in daemons:
-            pod = {"kind": "Pod", "metadata": found["metadata"], "spec": found["spec"]["template"]["spec"]}
-            wanted = np.array(self._vector(resource_requests.pending_pod_requests(pod)))
+        for daemon in daemons:
+            pod = {"kind": "Pod", "metadata": daemon["metadata"], "spec": daemon["spec"]["template"]["spec"]}
+            desired = np.array(self._vector(resource_requests.pending_pod_requests(pod)))
             for i, node in enumerate(self._nodes):
-                if daemon_sets.should_run_on(found, node):
-                    capacity[i] -= wanted
+                if workloads.should_run_on(daemon, node):
+                    capacity[i] -= desired
         self._capacity = np.maximum(capacity, 0)
 
     def bound(self) -> tuple[float, float]:
@@ -90,20 +89,20 @@ class CostLowerBound:
         cost_floor, node_floor = float(self._prices @ self._least_sizes), float(self._least_sizes.sum())
         if not present:
             return cost_floor, node_floor
-        wanted = np.array([self._vector(self._allowed[number][0].amounts) for number, _ in present])
+        desired = np.array([self._vector(self._allowed[number][0].amounts) for number, _ in present])
         counts = np.array([count for _, count in present], float)
         allowed = np.array([self._allowed[number][1] for number, _ in present])
-        cost = self._bound(wanted, counts, allowed, self._prices)
-        nodes = self._bound(wanted, counts, allowed, np.ones(len(self._groups)))
+        cost = self._bound(desired, counts, allowed, self._prices)
+        nodes = self._bound(desired, counts, allowed, np.ones(len(self._groups)))
         return max(cost, cost_floor), max(nodes, node_floor)
 
-    def _bound(self, wanted: Floats, counts: Floats, allowed: npt.NDArray[np.bool_], prices: Floats) -> float:
+    def _bound(self, desired: Floats, counts: Floats, allowed: npt.NDArray[np.bool_], prices: Floats) -> float:
         best = 0.0
         for weights in self._weights():
             weight = self._capacity @ weights
             ratio = np.where(weight > 0, prices / np.where(weight > 0, weight, 1.0), np.inf)
             cheapest = np.where(allowed, ratio, np.inf).min(axis=1)
-            asked = (wanted @ weights) * counts
+            asked = (desired @ weights) * counts
             fits = np.isfinite(cheapest) & (asked > 0)
             best = max(best, float((asked[fits] * cheapest[fits]).sum()))
         return best
@@ -181,10 +180,10 @@ class MetricsCollector:
     """Collects metrics from changes of the simulated cluster. Writes nothing."""
 
     watched_kinds = (
-        api_objects.PODS,
-        api_objects.NODES,
-        api_objects.MACHINE_DEPLOYMENTS,
-        api_objects.DAEMON_SETS,
+        api_client.PODS,
+        api_client.NODES,
+        api_client.MACHINE_DEPLOYMENTS,
+        api_client.DAEMON_SETS,
     )
 
     def __init__(self, cluster: SimulatedCluster, sample_s: float) -> None:
@@ -291,12 +290,12 @@ class MetricsCollector:
 
     def on_change(self, change: Change) -> None:
         match change.kind:
-            case api_objects.PODS:
+            case api_client.PODS:
                 self._on_pod(change)
-            case api_objects.NODES:
+            case api_client.NODES:
                 self._on_node(change)
-            case api_objects.DAEMON_SETS:
-                self._demand.set_daemon_overhead(self._api.list_objects(api_objects.DAEMON_SETS).values())
+            case api_client.DAEMON_SETS:
+                self._demand.set_daemon_overhead(self._api.list_objects(api_client.DAEMON_SETS).values())
             case _ if change.before is not None and change.now is not None:
                 before, now = (item["spec"].get("replicas", 0) for item in (change.before, change.now))
                 self.counts["ups"] += now > before
@@ -312,11 +311,14 @@ class MetricsCollector:
         before = self._ready.pop(name, None)
         if before is not None:
             self._change_ready(*before, -1)
-        if change.now is not None and api_objects.is_ready(change.now):
+        if change.now is not None and api_client.is_ready(change.now):
             instance = self._cluster.cloud.instances.get(f"default/{name}")
             if instance is not None:
-                found = self._ready[name] = (instance.group.name, resource_requests.node_allocatable(change.now))
-                self._change_ready(*found, 1)
+                group_and_size = self._ready[name] = (
+                    instance.group.name,
+                    resource_requests.node_allocatable(change.now),
+                )
+                self._change_ready(*group_and_size, 1)
 
     def _change_ready(self, group: str, has: resource_requests.ResourceList, sign: int) -> None:
         self._ready_count[group] += sign
@@ -326,26 +328,26 @@ class MetricsCollector:
 
     def _on_pod(self, change: Change) -> None:
         pod, before, key = change.obj, change.before, change.key
-        owner = api_objects.controller_of(pod)
+        owner = api_client.controller_of(pod)
         is_daemon = owner is not None and owner["kind"] == "DaemonSet"
         self._follow_demand(change, is_daemon)
         if (
             change.now is not None
             and before is not None
-            and api_objects.is_deleting(pod)
-            and not api_objects.is_deleting(before)
+            and api_client.is_deleting(pod)
+            and not api_client.is_deleting(before)
         ):
-            target = api_objects.condition_of(pod, "DisruptionTarget")
+            target = api_client.condition_of(pod, "DisruptionTarget")
             self.counts["evictions"] += bool(target and target["reason"] == "EvictionByEvictionAPI")
             self.counts["preemptions"] += bool(target and target["reason"] == "PreemptionByScheduler")
         is_counted = not is_daemon and (pod["spec"].get("priority") or 0) >= 0
-        if change.now is None or api_objects.is_deleting(pod):
+        if change.now is None or api_client.is_deleting(pod):
             if key in self._waiting:
                 self.given_up_s.append(self._waited_s(key))
-        elif is_counted and before is None and not api_objects.node_of(pod):
+        elif is_counted and before is None and not api_client.node_of(pod):
             self._waiting[key] = self._event_loop.now_s()
             self._waiting_in[key.partition("/")[0]] += 1
-        elif api_objects.node_of(pod) and key in self._waiting:
+        elif api_client.node_of(pod) and key in self._waiting:
             self.wait_times_s.append(self._waited_s(key))
 
     def _waited_s(self, key: str) -> float:
@@ -355,16 +357,16 @@ class MetricsCollector:
 
     def _follow_demand(self, change: Change, is_daemon: bool) -> None:
         key = change.key
-        if change.now is None or api_objects.is_finished(change.now):
+        if change.now is None or api_client.is_finished(change.now):
             self._demand.remove(key)
             self._take(key, None)
             return
         if change.before is None and not is_daemon:
             self._demand.add(key, change.now)
-        if api_objects.is_deleting(change.now):
+        if api_client.is_deleting(change.now):
             self._demand.remove(key)
-        if api_objects.node_of(change.now) and key not in self._seated:
-            instance = self._cluster.cloud.instances.get(f"default/{api_objects.node_of(change.now)}")
+        if api_client.node_of(change.now) and key not in self._seated:
+            instance = self._cluster.cloud.instances.get(f"default/{api_client.node_of(change.now)}")
             group = instance.group.name if instance is not None else ""
             self._take(key, (group, self._amounts_of(change.now)))
 
@@ -396,7 +398,7 @@ def compute_totals(meter: MetricsCollector, *, evictions_by_machines: int, viola
     nodes = [sum(numbers) for numbers in zip(*meter.series.nodes.values(), strict=True)]
     cost, bound = meter.cost.total / _HOUR_S, meter.bound_cost.total / _HOUR_S
     counts = meter.counts
-    found: Totals = {
+    totals: Totals = {
         "pods": len(waits_s),
         "pods_that_waited": sum(1 for wait_s in waits_s if wait_s > 0),
         "pending_p50_s": quantile(waits_s, 0.5),
@@ -422,7 +424,7 @@ def compute_totals(meter: MetricsCollector, *, evictions_by_machines: int, viola
         "least_nodes": min(nodes, default=0),
         "violations": violations,
     }
-    return {name: round(float(value), 4) for name, value in found.items()}
+    return {name: round(float(value), 4) for name, value in totals.items()}
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -448,11 +450,11 @@ class ExpectationResult:
 
     def __str__(self) -> str:
         expected = self.expected
-        found = f"{self.least:g}" if self.least == self.most else f"{self.least:g} to {self.most:g}"
+        measured = f"{self.least:g}" if self.least == self.most else f"{self.least:g} to {self.most:g}"
         limits = [f"at least {expected.at_least:g}"] if expected.at_least is not None else []
         limits += [f"at most {expected.at_most:g}"] if expected.at_most is not None else []
         of = f" of {expected.group}" if expected.group else ""
-        return f"{expected.measure}{of}: found {found}, expected {' and '.join(limits)}"
+        return f"{expected.measure}{of}: found {measured}, expected {' and '.join(limits)}"
 
 
 def check_expectation(expected: Expectation, totals: Totals, series: MetricSeries) -> ExpectationResult:
@@ -467,9 +469,9 @@ def check_expectation(expected: Expectation, totals: Totals, series: MetricSerie
 
 def _numbers(expected: Expectation, series: MetricSeries) -> Sequence[float]:
     if expected.measure != "nodes":
-        found: Sequence[float] = getattr(series, expected.measure)
-        return found
+        values: Sequence[float] = getattr(series, expected.measure)
+        return values
     group = expected.group
-    chosen = [numbers for name, numbers in series.nodes.items() if group is None or name == group]
-    chosen = chosen or [numbers for name, numbers in series.nodes.items() if name.rpartition("-")[0] == group]
-    return [sum(at) for at in zip(*chosen, strict=True)]
+    selected = [numbers for name, numbers in series.nodes.items() if group is None or name == group]
+    selected = selected or [numbers for name, numbers in series.nodes.items() if name.rpartition("-")[0] == group]
+    return [sum(at) for at in zip(*selected, strict=True)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass import errors
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 from windlass.simulator.cluster.node_groups import DelayDistribution
 from windlass.simulator.cluster.node_lifecycle import RUN, format_delay
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
@@ -208,7 +208,7 @@ class TracePlayer:
     def _hand_in(self) -> None:
         pod = self._pods[self._next]
         self._next += 1
-        self._cluster.api.post(api_objects.JOBS, make_trace_job(pod))
+        self._cluster.api.post(api_client.JOBS, make_trace_job(pod))
         self._await_next()
 
 
@@ -223,8 +223,8 @@ def make_trace_job(pod: TracePod) -> Json:
         "containers": [{"name": "main", "image": "registry.example/main:1", "resources": resources}],
     }
     if pod.gpus and pod.gpu_models:
-        wanted = {"key": GPU_MODEL, "operator": "In", "values": list(pod.gpu_models)}
-        terms = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+        desired = {"key": GPU_MODEL, "operator": "In", "values": list(pod.gpu_models)}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [desired]}]}
         spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     annotations = {RUN: format_delay(DelayDistribution(pod.lasts_s)), manifests.SAFE_TO_EVICT_ANNOTATION: "false"}
     return {

@@ -127,8 +127,11 @@ class SettingsRow:
 
 def make_rows(plan: SweepPlan, outcomes: Mapping[SweepTask, RunOutcome]) -> list[SettingsRow]:
     """One row for each settings, in the plan's order. Depends on the plan and the outcomes only."""
-    found = [[outcomes[SweepTask(number, seed)] for seed in plan.seeds] for number in range(len(plan.settings))]
-    return [_make_row(plan, number, runs, found[0], len(found) - 1) for number, runs in enumerate(found)]
+    outcome_rows = [[outcomes[SweepTask(number, seed)] for seed in plan.seeds] for number in range(len(plan.settings))]
+    return [
+        _make_row(plan, number, runs, outcome_rows[0], len(outcome_rows) - 1)
+        for number, runs in enumerate(outcome_rows)
+    ]
 
 
 def _make_row(
@@ -165,13 +168,13 @@ def _compare(
     measure: ComparisonMeasure, paired: Sequence[tuple[RunOutcome, RunOutcome]], compared: int
 ) -> PairedDifference:
     values, current = ([measure.value_of(run.totals) for run in runs] for runs in zip(*paired, strict=True))
-    found = [value - base for value, base in zip(values, current, strict=True)]
-    if len(found) < 2:
-        return PairedDifference(found[0], math.inf)
+    differences = [value - base for value, base in zip(values, current, strict=True)]
+    if len(differences) < 2:
+        return PairedDifference(differences[0], math.inf)
     # Equal differences have no spread, yet may be chance if the values differ: counts, and times in steps of a loop.
-    spread = _spread(found) or math.hypot(_spread(values), _spread(current))
-    quantile = student_quantile(1 - _SIGNIFICANCE / 2 / compared, len(found) - 1)
-    return PairedDifference(statistics.fmean(found), quantile * spread / math.sqrt(len(found)))
+    spread = _spread(differences) or math.hypot(_spread(values), _spread(current))
+    quantile = student_quantile(1 - _SIGNIFICANCE / 2 / compared, len(differences) - 1)
+    return PairedDifference(statistics.fmean(differences), quantile * spread / math.sqrt(len(differences)))
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -205,7 +208,7 @@ def pareto_front(rows: Sequence[SettingsRow]) -> list[SettingsRow]:
     front: list[SettingsRow] = []
     for row in sorted(
         (settings_row for settings_row in rows if settings_row.is_sound),
-        key=lambda one: (one.mean(cost), one.mean(PENDING)),
+        key=lambda row: (row.mean(cost), row.mean(PENDING)),
     ):
         if not front or row.mean(PENDING) < front[-1].mean(PENDING):
             front.append(row)

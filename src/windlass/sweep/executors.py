@@ -118,7 +118,7 @@ class _WorkerPool:
                 if worker.task is None and waiting:
                     self._give(worker, waiting.popleft())
             ready = connection.wait([worker.connection for worker in self._workers if worker.task])
-            for worker in [one for one in self._workers if one.connection in ready]:
+            for worker in [worker for worker in self._workers if worker.connection in ready]:
                 task, worker.task = worker.task, None
                 assert task is not None
                 try:
@@ -243,8 +243,8 @@ def connect(address: str) -> Iterator[DaskExecutor]:
     try:
         client = distributed.Client(address, timeout=_CONNECT_TIMEOUT_S)
     except (OSError, ValueError, TypeError) as error:
-        said = f"no Dask scheduler answers there within {_CONNECT_TIMEOUT_S:g} s"
-        raise errors.InvalidInput(f"--dask {address}: {said}: {error}") from None
+        message = f"no Dask scheduler answers there within {_CONNECT_TIMEOUT_S:g} s"
+        raise errors.InvalidInput(f"--dask {address}: {message}: {error}") from None
     try:
         _check_workers(client, address)
         yield DaskExecutor(address, client)
@@ -267,5 +267,7 @@ def _check_workers(client: Any, address: str) -> None:
     ours = sweep_plan.program_version()
     for worker, theirs in client.run(sweep_plan.program_version, on_error="return").items():
         if theirs != ours:
-            said = theirs if isinstance(theirs, str) else f"none that can be used: {theirs}"
-            raise errors.InvalidInput(f"--dask {address}: found windlass {said} on worker {worker}, accepted is {ours}")
+            message = theirs if isinstance(theirs, str) else f"none that can be used: {theirs}"
+            raise errors.InvalidInput(
+                f"--dask {address}: found windlass {message} on worker {worker}, accepted is {ours}"
+            )

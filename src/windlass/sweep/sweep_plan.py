@@ -2,6 +2,16 @@
 
 The first settings are always the current ones. The same arguments make the same plan. A plan's fingerprint includes
 the version and a digest of windlass itself, so that results of another version are not mixed in.
+
+The search space holds for each flag its values, in the notation of `--try`:
+
+    --expander=least-waste,price             each of these
+    --expander=priority+price,price          of flags that take several names, + joins those of one value
+    --scale-down-unneeded-time=1m..20m       anything between, for a random search
+    --scale-down-unneeded-time=1m..20m:5     five of them, both ends included
+    --balance-similar-node-groups            a bool alone: true and false
+
+A range is spaced evenly, or geometrically where it spans a factor of ten or more; `:log` and `:linear` override.
 """
 
 import fcntl
@@ -10,8 +20,9 @@ import hashlib
 import itertools
 import math
 import pickle
+import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +33,183 @@ import numpy as np
 
 import windlass
 from windlass import errors, product
-from windlass.autoscaler.options import command_line, flags
+from windlass.autoscaler.options import command_line, flag_values, flags
+from windlass.kube import time_formats
 from windlass.simulator.metrics import Totals
 from windlass.simulator.scenario import model
 from windlass.simulator.workload_trace import Trace
-from windlass.sweep import search_space
+
+_SIMULATION_FLAGS = ("behavior", "frequent-loops-enabled")
+"""Flags that affect a simulation, besides those that affect a decision."""
+_LIST_READERS = frozenset({flag_values.read_expanders, flag_values.read_names, flag_values.read_priority_graces})
+"""Readers of values with commas."""
+_INTEGER_READERS = frozenset({flag_values.read_int, flag_values.read_positive, flag_values.read_verbosity})
+_DECADE = 10.0
+_MOST_STEPS = 1000
+_ZEROS = re.compile(r"(?<=m)0s$|(?<=h)0m0s$")
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceAxis:
+    """One of several values."""
+
+    flag: str
+    values: tuple[str, ...]
+
+    @property
+    def grid(self) -> tuple[str, ...]:
+        return self.values
+
+    def pick(self, share: float) -> str:
+        """The value at a share of the axis, 0 ≤ share < 1."""
+        return self.values[int(share * len(self.values))]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAxis:
+    """A range of numbers, both ends included."""
+
+    flag: str
+    low: float
+    high: float
+    is_log: bool
+    format_number: Callable[[float], str]
+
+    @property
+    def grid(self) -> None:
+        """A range has no grid."""
+
+    def pick(self, share: float) -> str:
+        if self.is_log:
+            return self.format_number(self.low * (self.high / self.low) ** share)
+        return self.format_number(self.low + (self.high - self.low) * share)
+
+
+SearchAxis = ChoiceAxis | RangeAxis
+
+
+def parse_axes(texts: Sequence[str]) -> list[SearchAxis]:
+    """Axes of all `--try` options. InvalidInput names the flag, what was found and what is accepted."""
+    if not texts:
+        raise errors.InvalidInput("--try: found nothing to try, accepted are flags: --try --expander=least-waste,price")
+    axes: dict[str, SearchAxis] = {}
+    for text in texts:
+        axis = _parse_axis(text)
+        if axis.flag in axes:
+            raise errors.InvalidInput(f"--try {text}: found --{axis.flag} a second time, accepted is each flag once")
+        axes[axis.flag] = axis
+    return list(axes.values())
+
+
+def _parse_axis(text: str) -> SearchAxis:
+    flag, equals, values = text[2:].partition("=")
+    if not text.startswith("--") or not flag:
+        raise errors.InvalidInput(
+            f"--try: found {text!r}, accepted is a flag with its values: --try --max-nodes-total=9,12"
+        )
+    name = flag.replace("_", "-")
+    read = _check_flag(name)
+    if not equals:
+        if read not in flag_values.BOOL_READERS:
+            raise errors.InvalidInput(f"--try {text}: found no values, accepted are some: --{name}=a,b")
+        return ChoiceAxis(name, ("true", "false"))
+    if ".." in values:
+        return _parse_range(text, name, read, values)
+    return _parse_choices(text, name, read, values)
+
+
+def _check_flag(name: str) -> flag_values.ValueReader:
+    """The reader of a flag. InvalidInput if the flag cannot change a simulation."""
+    if name not in flags.READERS:
+        raise errors.InvalidInput(f"--{name}: unknown flag{flags.suggest_flag(name)}")
+    if name in flags.IGNORED_FLAGS:
+        raise errors.InvalidInput(f"--{name}: trying it changes nothing: {flags.IGNORED_FLAGS[name].why}")
+    new = {**flags.RENAMED_FLAGS, **flags.FLAG_ALIASES}.get(name)
+    if new is not None:
+        raise errors.InvalidInput(f"--{name}: found an old name, accepted is --{new}")
+    if name not in flags.DECISION_FLAGS and name not in _SIMULATION_FLAGS:
+        raise errors.InvalidInput(f"--{name}: trying it changes nothing, for no decision depends on it")
+    return flags.READERS[name]
+
+
+def _parse_choices(text: str, name: str, read: flag_values.ValueReader, values: str) -> ChoiceAxis:
+    choices = [part.replace("+", ",") if read in _LIST_READERS else part for part in values.split(",")]
+    for value in choices:
+        if not value and read is not flag_values.read_text:
+            raise errors.InvalidInput(f"--try {text}: found an empty value, accepted are values like --{name}=a,b")
+        _check_value(name, read, value)
+    return ChoiceAxis(name, tuple(dict.fromkeys(choices)))
+
+
+def _check_value(name: str, read: flag_values.ValueReader, value: str) -> object:
+    try:
+        return read([value])
+    except ValueError as error:
+        raise errors.InvalidInput(f"--{name}: found {value!r}, expected {error}") from None
+
+
+def _parse_range(text: str, name: str, read: flag_values.ValueReader, values: str) -> SearchAxis:
+    format_number = _find_formatter(read)
+    if format_number is None:
+        takes = flag_values.VALUE_KINDS[read]
+        raise errors.InvalidInput(f"--try {text}: found a range, accepted are single values, for it takes {takes}")
+    least, _, rest = values.partition("..")
+    most, *options = rest.split(":")
+    low, high = (float(str(_check_value(name, read, end))) for end in (least, most))
+    if not low < high:
+        raise errors.InvalidInput(f"--try {text}: found {most} as the end, accepted is more than {least}")
+    steps, is_log = _parse_options(text, options)
+    if is_log and low <= 0:
+        raise errors.InvalidInput(f"--try {text}: found {least} as the beginning, accepted for log is more than 0")
+    range_axis = RangeAxis(
+        name, low, high, low > 0 and high >= _DECADE * low if is_log is None else is_log, format_number
+    )
+    if steps is None:
+        return range_axis
+    return ChoiceAxis(name, tuple(dict.fromkeys(range_axis.pick(step / (steps - 1)) for step in range(steps))))
+
+
+def _parse_options(text: str, options: Sequence[str]) -> tuple[int | None, bool | None]:
+    """Number of steps and scale; None where not given."""
+    steps, is_log = None, None
+    for option in options:
+        if option in ("log", "linear") and is_log is None:
+            is_log = option == "log"
+        elif option.isascii() and option.isdigit() and 2 <= int(option) <= _MOST_STEPS and steps is None:
+            steps = int(option)
+        else:
+            accepted = f"a number of steps from 2 to {_MOST_STEPS}, log or linear"
+            raise errors.InvalidInput(f"--try {text}: found {option!r} after the range, accepted is {accepted}")
+    return steps, is_log
+
+
+def _find_formatter(read: flag_values.ValueReader) -> Callable[[float], str] | None:
+    """The formatter of a flag's numbers; None: it takes no numbers."""
+    if read is flag_values.read_duration_s:
+        return format_flag_duration
+    if read in _INTEGER_READERS:
+        return _format_whole
+    return _format_number if read is flag_values.read_float else None
+
+
+def format_flag_duration(seconds: float) -> str:
+    """Whole seconds from a minute on, three figures below: `2m7s`, `10m`, `1.25s`."""
+    kept = round(seconds) if seconds >= 60 else _round(seconds)
+    return _ZEROS.sub("", time_formats.format_duration(kept))
+
+
+def _format_whole(number: float) -> str:
+    return str(round(number))
+
+
+def _format_number(number: float) -> str:
+    return f"{_round(number):g}"
+
+
+def _round(number: float) -> float:
+    """Three figures."""
+    return round(number, 2 - math.floor(math.log10(abs(number)))) if number else 0.0
+
 
 _UNRELATED_PACKAGES = frozenset({"cli", "controllers", "tui", "web"})
 """Packages that no simulation imports."""
@@ -114,8 +297,8 @@ class SweepPlan:
         given = {**format_flags(self.sweep_input.scenario), **self.settings[number]}
         if flag in given:
             return given[flag]
-        found = {**flags.DECISION_FLAGS, **flags.PROCESS_FLAGS}.get(flag)
-        return "windlass" if found is None else _shorten(found)
+        flag_ = {**flags.DECISION_FLAGS, **flags.PROCESS_FLAGS}.get(flag)
+        return "windlass" if flag_ is None else _shorten(flag_)
 
     @property
     def fingerprint(self) -> str:
@@ -124,41 +307,41 @@ class SweepPlan:
         return hashlib.sha256(msgspec.json.encode([program_version(), told])).hexdigest()
 
 
-def make_plan(
-    sweep_input: SweepInput, axes: Sequence[search_space.SearchAxis], seeds: int, runs: int | None
-) -> SweepPlan:
+def make_plan(sweep_input: SweepInput, axes: Sequence[SearchAxis], seeds: int, runs: int | None) -> SweepPlan:
     """Every combination, or random settings for `runs` runs. InvalidInput for unusable arguments."""
     if seeds < 1:
         raise errors.InvalidInput(f"--seeds: found {seeds}, accepted is 1 or more")
     if runs is not None and runs < 2 * seeds:
-        said = f"the current settings and one other with each of {seeds} seeds"
-        raise errors.InvalidInput(f"--runs: found {runs}, accepted is {2 * seeds} or more: {said}")
+        message = f"the current settings and one other with each of {seeds} seeds"
+        raise errors.InvalidInput(f"--runs: found {runs}, accepted is {2 * seeds} or more: {message}")
     first = sweep_input.scenario.seed
     found = _all_combinations(axes, seeds) if runs is None else _draw(axes, runs // seeds - 1, first)
-    chosen = _drop_equal_settings(sweep_input.scenario, found)
-    if len(chosen) < 2:
+    settings_list = _drop_equal_settings(sweep_input.scenario, found)
+    if len(settings_list) < 2:
         raise errors.InvalidInput("--try: found nothing but the current settings, accepted are others")
-    return SweepPlan(sweep_input, tuple(axis.flag for axis in axes), tuple(chosen), tuple(range(first, first + seeds)))
+    return SweepPlan(
+        sweep_input, tuple(axis.flag for axis in axes), tuple(settings_list), tuple(range(first, first + seeds))
+    )
 
 
-def _all_combinations(axes: Sequence[search_space.SearchAxis], seeds: int) -> Iterator[Flags]:
+def _all_combinations(axes: Sequence[SearchAxis], seeds: int) -> Iterator[Flags]:
     for axis in axes:
         if axis.grid is None:
-            said = "a range with steps, like 1m..20m:5, or --runs for a random search"
-            raise errors.InvalidInput(f"--try --{axis.flag}: found a range without steps, accepted is {said}")
+            message = "a range with steps, like 1m..20m:5, or --runs for a random search"
+            raise errors.InvalidInput(f"--try --{axis.flag}: found a range without steps, accepted is {message}")
     count = math.prod(len(axis.grid or ()) for axis in axes) * seeds
     if count > _MAX_RUNS:
         raise errors.InvalidInput(f"--try: found {count:,} runs, accepted are {_MAX_RUNS:,}; --runs draws some of them")
     return _combine(axes)
 
 
-def _combine(axes: Sequence[search_space.SearchAxis]) -> Iterator[Flags]:
+def _combine(axes: Sequence[SearchAxis]) -> Iterator[Flags]:
     names = [axis.flag for axis in axes]
     for values in itertools.product(*(axis.grid or () for axis in axes)):
         yield dict(zip(names, values, strict=True))
 
 
-def _draw(axes: Sequence[search_space.SearchAxis], count: int, seed: int) -> Iterator[Flags]:
+def _draw(axes: Sequence[SearchAxis], count: int, seed: int) -> Iterator[Flags]:
     """Distinct random settings, at most `count`. Each round covers each axis evenly."""
     if count * 2 > _MAX_RUNS:
         raise errors.InvalidInput(f"--runs: found more than {_MAX_RUNS:,}, accepted is less")
@@ -178,14 +361,14 @@ def _draw(axes: Sequence[search_space.SearchAxis], count: int, seed: int) -> Ite
 
 def _drop_equal_settings(scenario: model.Scenario, found: Iterator[Flags]) -> list[Flags]:
     """The current settings, and those that differ from all before. InvalidInput for invalid flags."""
-    written, seen, chosen = format_flags(scenario), set[object](), list[Flags]()
+    written, seen, selected = format_flags(scenario), set[object](), list[Flags]()
     for given in itertools.chain([{}], found):
         both = {**written, **given}
         meant = flags.parse_settings(both), flags.parse_process_options(both)
         if meant not in seen:
             seen.add(meant)
-            chosen.append(given)
-    return chosen
+            selected.append(given)
+    return selected
 
 
 def format_flags(scenario: model.Scenario) -> dict[str, str]:
@@ -195,7 +378,7 @@ def format_flags(scenario: model.Scenario) -> dict[str, str]:
 
 def _shorten(flag: flags.Flag) -> str:
     if isinstance(flag.default, float) and flag.field.endswith("_s"):
-        return search_space.format_flag_duration(flag.default)
+        return format_flag_duration(flag.default)
     return command_line.format_value(flag.read, flag.default)
 
 
@@ -282,11 +465,11 @@ def _check_header(first: bytes, head: _Header, path: Path) -> None:
     except msgspec.DecodeError as error:
         raise errors.InvalidInput(f"{path}: found no sweep in it: {error}; accepted is another --out") from None
     if header.windlass != head.windlass:
-        said = f"runs of windlass {header.windlass}, and this is {head.windlass}"
-        raise errors.InvalidInput(f"{path}: found {said}; accepted is another --out, or none of these runs")
+        message = f"runs of windlass {header.windlass}, and this is {head.windlass}"
+        raise errors.InvalidInput(f"{path}: found {message}; accepted is another --out, or none of these runs")
     if header.sweep != head.sweep:
-        said = f"a sweep of {header.scenario} with other arguments"
-        raise errors.InvalidInput(f"{path}: found {said}; accepted are the same, or another --out")
+        message = f"a sweep of {header.scenario} with other arguments"
+        raise errors.InvalidInput(f"{path}: found {message}; accepted are the same, or another --out")
 
 
 def _write_line(file: BinaryIO, line: msgspec.Struct) -> None:

@@ -10,7 +10,7 @@ import yaml
 from tests.autoscaler.in_process_cluster import Cluster, play
 from windlass.apiserver.server import Server
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model.settings import Settings
 from windlass.kube import resources
 
@@ -80,7 +80,7 @@ def ask(
     cluster: Served,
     name: str,
     count: int = 1,
-    kind: str = provisioning_request_conditions.CHECK_CAPACITY_CLASS,
+    kind: str = provisioning_request_queue.CHECK_CAPACITY_CLASS,
     template: str = "t",
 ) -> None:
     pods = {"count": count, "podTemplateRef": {"name": template}}

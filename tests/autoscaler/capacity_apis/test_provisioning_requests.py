@@ -16,7 +16,7 @@ from tests.autoscaler.capacity_apis.api_objects import (
 )
 from tests.autoscaler.in_process_cluster import Cluster, play
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model.provisioning import CONSUME_ANNOTATION
 from windlass.engine.model.settings import ProvisioningRequestSettings, Settings
 from windlass.kube import errors, resources
@@ -44,7 +44,7 @@ async def test_a_request_is_answered_and_booked_and_its_booking_ends(cluster: Cl
         ask(cluster, "late", 1)
         await until_said(cluster, "late", NOT_FOUND)
         assert booked(running) == {"default/r": 4}
-        await cluster.clock.sleep(provisioning_request_conditions.BOOKING_S)
+        await cluster.clock.sleep(provisioning_request_queue.BOOKING_S)
         await until_said(cluster, "r", {**FOUND, "BookingExpired": "CapacityReservationTimeExpired"})
         await until_said(cluster, "late", FOUND, 700)
 
@@ -54,7 +54,7 @@ async def test_an_atomic_request_gets_nodes_that_ordinary_scale_down_leaves_alon
     cluster: Cluster,
 ) -> None:
     async with serving(cluster, nodes=0):
-        ask(cluster, "r", 8, provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS)
+        ask(cluster, "r", 8, provisioning_request_queue.ATOMIC_SCALE_UP_CLASS)
         await until_said(cluster, "r", ORDERED)
         await cluster.until(lambda: len(cluster.provider.nodes) == 2)
         await cluster.clock.sleep(400)
@@ -120,18 +120,18 @@ async def test_a_request_is_told_what_groups_and_nodes_have_against_its_pods(clu
         add_template(cluster, "huge", cpu="100")
         add_template(cluster, "gpu", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
         expected = {
-            ("huge", provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS): "Groups say: 1 Insufficient cpu",
+            ("huge", provisioning_request_queue.ATOMIC_SCALE_UP_CLASS): "Groups say: 1 Insufficient cpu",
             (
                 "huge",
-                provisioning_request_conditions.CHECK_CAPACITY_CLASS,
+                provisioning_request_queue.CHECK_CAPACITY_CLASS,
             ): "Room for 0 of 5 pods; nodes say of the next: 1 Insufficient cpu",
             (
                 "t",
-                provisioning_request_conditions.CHECK_CAPACITY_CLASS,
+                provisioning_request_queue.CHECK_CAPACITY_CLASS,
             ): "Room for 4 of 5 pods; nodes say of the next: 1 Insufficient cpu",
             (
                 "gpu",
-                provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS,
+                provisioning_request_queue.ATOMIC_SCALE_UP_CLASS,
             ): "Groups say: 1 request r: device class nowhere does not exist",
         }
         for (template, kind), why in expected.items():
@@ -200,7 +200,7 @@ async def test_a_booking_whose_template_is_deleted_has_failed(cluster: Cluster) 
 @played(SERVED)
 async def test_a_request_without_an_answer_for_a_week_has_failed(cluster: Cluster) -> None:
     ask(cluster, "r", 2)
-    await cluster.clock.sleep(provisioning_request_conditions.EXPIRATION_S + 60)
+    await cluster.clock.sleep(provisioning_request_queue.EXPIRATION_S + 60)
     async with serving(cluster):
         await until_said(cluster, "r", {"Failed": "Expired"})
 

@@ -11,7 +11,7 @@ from windlass import clock
 from windlass.autoscaler import app
 from windlass.autoscaler.autoscaler import run_inline
 from windlass.autoscaler.options.process_options import LeaderElectionOptions, ProcessOptions
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model.settings import ProvisioningRequestSettings, Settings
 from windlass.kube import resources
 from windlass.providers.clusterapi import auto_discovery
@@ -48,7 +48,7 @@ def played(scenario: Callable[[management_cluster.Bed], Awaitable[None]]) -> Cal
         bed.group("small", 0, (0, 2), annotations=management_cluster.enough("4"))
         bed.group("large", 0, (0, 2), annotations=management_cluster.enough("8"))
         api_objects.add_template(bed, cpu="3")
-        api_objects.ask(bed, "r", 6, provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS)
+        api_objects.ask(bed, "r", 6, provisioning_request_queue.ATOMIC_SCALE_UP_CLASS)
 
         async def main() -> None:
             async with autoscaling(bed):

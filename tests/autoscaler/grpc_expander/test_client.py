@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from tests.autoscaler.grpc_expander import expander_requests
-from windlass.autoscaler.grpc_expander import expander_pb2, expander_query, messages
+from windlass.autoscaler.grpc_expander import client, expander_pb2, expander_query
 from windlass.autoscaler.grpc_expander.client import MAX_ADDED_BYTES, GrpcExpanderClient
 
 Answer = Callable[[bytes, grpc.ServicerContext], bytes]
@@ -25,7 +25,7 @@ class Handler(grpc.GenericRpcHandler):
     answer: Answer
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
-        if handler_call_details.method != messages.METHOD:
+        if handler_call_details.method != client.METHOD:
             return None
         return grpc.unary_unary_rpc_method_handler(self.answer)
 
@@ -72,18 +72,18 @@ def test_a_socket_on_this_machine_is_called_with_tls_if_there_is_a_certificate(t
     pairs = [(issued.private_key_pem.bytes(), issued.cert_chain_pems[0].bytes())]
     with serving(choose("b"), f"unix:{tmp_path}/x", grpc.ssl_server_credentials(pairs)):
         at = expander_query.parse_address(f"unix:{tmp_path}/x")
-        client = GrpcExpanderClient(at, str(tmp_path / "ca.pem"), within_s=60.0)
-        assert client.best_options(expander_requests.ask()).groups == ("b",)
+        grpc_client = GrpcExpanderClient(at, str(tmp_path / "ca.pem"), within_s=60.0)
+        assert grpc_client.best_options(expander_requests.ask()).groups == ("b",)
 
 
 def test_a_certificate_that_is_gone_or_spoilt_since_fails_the_call(tmp_path: Path) -> None:
     certificate = tmp_path / "ca.pem"
     trustme.CA().cert_pem.write_to_path(str(certificate))
-    client = GrpcExpanderClient(expander_query.parse_address("localhost:1"), str(certificate), within_s=60.0)
+    grpc_client = GrpcExpanderClient(expander_query.parse_address("localhost:1"), str(certificate), within_s=60.0)
     certificate.write_text("no certificate\n")
-    assert client.best_options(expander_requests.ask()).failure.startswith("Unavailable: ")
+    assert grpc_client.best_options(expander_requests.ask()).failure.startswith("Unavailable: ")
     certificate.unlink()
-    failure = client.best_options(expander_requests.ask()).failure
+    failure = grpc_client.best_options(expander_requests.ask()).failure
     assert failure.startswith("--grpc-expander-cert: ")
     assert str(certificate) in failure
 
@@ -109,7 +109,7 @@ def test_a_compressed_answer_is_an_answer() -> None:
 
 @pytest.mark.parametrize(("more", "is_accepted"), [(0, True), (1, False)])
 def test_an_answer_that_is_much_larger_than_its_question_is_none(more: int, is_accepted: bool) -> None:
-    most = len(messages.encode_request(expander_requests.ask())) + MAX_ADDED_BYTES
+    most = len(client.encode_request(expander_requests.ask())) + MAX_ADDED_BYTES
     around = len(encode(["b"], debug="x" * most)) - most
     with serving(choose("b", debug="x" * (most - around + more)), "127.0.0.1:0") as port:
         answered = ask(port)

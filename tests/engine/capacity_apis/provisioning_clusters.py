@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.loop import Decision, decide
 from windlass.engine.loop_memory import LoopMemory
 from windlass.engine.model import facts, node_groups, plan
@@ -23,7 +23,7 @@ def request(
     count: int = 1,
     *,
     cores: int = 1,
-    kind: str = provisioning_request_conditions.CHECK_CAPACITY_CLASS,
+    kind: str = provisioning_request_queue.CHECK_CAPACITY_CLASS,
     **more: object,
 ) -> ProvisioningRequest:
     pod = make_pod(name, cores, **({"selector": more.pop("selector")} if "selector" in more else {}))  # type: ignore[arg-type]
@@ -131,7 +131,7 @@ def make(*found: ProvisioningRequest, **more: object) -> World:
     return World({provisioning_request.name: provisioning_request for provisioning_request in found}, **more)  # type: ignore[arg-type]
 
 
-ACCEPTED = {provisioning_request_conditions.ACCEPTED: ("True", "Accepted")}
-FOUND = {**ACCEPTED, provisioning_request_conditions.PROVISIONED: ("True", "CapacityIsFound")}
-ORDERED = {**ACCEPTED, provisioning_request_conditions.PROVISIONED: ("True", "CapacityIsProvisioned")}
-NOT_FOUND = {**ACCEPTED, provisioning_request_conditions.PROVISIONED: ("False", "CapacityIsNotFound")}
+ACCEPTED = {provisioning_request_queue.ACCEPTED: ("True", "Accepted")}
+FOUND = {**ACCEPTED, provisioning_request_queue.PROVISIONED: ("True", "CapacityIsFound")}
+ORDERED = {**ACCEPTED, provisioning_request_queue.PROVISIONED: ("True", "CapacityIsProvisioned")}
+NOT_FOUND = {**ACCEPTED, provisioning_request_queue.PROVISIONED: ("False", "CapacityIsNotFound")}

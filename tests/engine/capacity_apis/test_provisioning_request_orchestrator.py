@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.capacity_apis.provisioning_clusters import CORES, NOT_FOUND, ORDERED, SERVED, make, request
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.model import facts
 from windlass.engine.model.provisioning import ProvisioningRequest
 
@@ -19,7 +19,7 @@ STILL = replace(SERVED, scale_down=replace(SERVED.scale_down, scale_down_enabled
 @st.composite
 def requests(draw: st.DrawFn) -> list[ProvisioningRequest]:
     kinds = st.sampled_from(
-        [provisioning_request_conditions.CHECK_CAPACITY_CLASS, provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS]
+        [provisioning_request_queue.CHECK_CAPACITY_CLASS, provisioning_request_queue.ATOMIC_SCALE_UP_CLASS]
     )
     return [
         request(f"r{number}", draw(st.integers(1, 6)), cores=draw(st.integers(1, CORES)), kind=draw(kinds))
@@ -28,7 +28,7 @@ def requests(draw: st.DrawFn) -> list[ProvisioningRequest]:
 
 
 def is_booked(provisioning_request: ProvisioningRequest) -> bool:
-    return provisioning_request_conditions.is_booked(provisioning_request, "")
+    return provisioning_request_queue.is_booked(provisioning_request, "")
 
 
 @given(requests(), st.integers(1, 4), st.booleans(), st.lists(st.sampled_from([1.0, 61.0, 300.0]), max_size=12))
@@ -46,7 +46,7 @@ def test_room_is_booked_once_and_no_longer_than_ten_minutes(
             one.pod_count * one.pod_sets[0].pod.spec.requests[0][1] // 1000 for one in booked if one.pod_sets[0].pod
         )
         assert cores <= CORES * world.sizes["a"], "more was promised than there will be"
-        ends = [provisioning_request_conditions.booking_ends_at_s(one) for one in booked]
+        ends = [provisioning_request_queue.booking_ends_at_s(one) for one in booked]
         assert all(world.now_s <= end_s for end_s in ends)
         for key, count in decision.story.requests.booked.items():
             assert count == world.requests[key.removeprefix("ns/")].pod_count, "what was promised is kept, all of it"
@@ -60,7 +60,7 @@ def test_an_atomic_request_gets_all_or_leaves_nothing_behind(
     asked: list[ProvisioningRequest], most: dict[str, int], refusing: set[str]
 ) -> None:
     atomic = [
-        replace(provisioning_request, class_name=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS)
+        replace(provisioning_request, class_name=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS)
         for provisioning_request in asked
     ]
     world = make(*atomic, sizes=dict.fromkeys(most, 0), most=most, refusing=frozenset(refusing), settings=STILL)
@@ -70,7 +70,7 @@ def test_an_atomic_request_gets_all_or_leaves_nothing_behind(
         provisioning_requests = [
             one
             for one in world.requests.values()
-            if provisioning_request_conditions.is_condition_true(one, provisioning_request_conditions.PROVISIONED)
+            if provisioning_request_queue.is_condition_true(one, provisioning_request_queue.PROVISIONED)
         ]
         wanted = sum(
             one.pod_count * one.pod_sets[0].pod.spec.requests[0][1] // 1000
@@ -85,7 +85,7 @@ def test_an_atomic_request_gets_all_or_leaves_nothing_behind(
 
 def test_several_groups_together_serve_what_none_can_alone() -> None:
     world = make(
-        request("r", 12, kind=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS),
+        request("r", 12, kind=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS),
         sizes={"a": 0, "b": 0},
         most={"a": 2, "b": 2},
         settings=STILL,
@@ -98,8 +98,8 @@ def test_several_groups_together_serve_what_none_can_alone() -> None:
 
 
 def test_pods_of_one_request_may_need_different_groups() -> None:
-    asked = request("r", 4, kind=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS, selector="a")
-    other = request("r", 4, kind=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS, selector="b").pod_sets
+    asked = request("r", 4, kind=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS, selector="a")
+    other = request("r", 4, kind=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS, selector="b").pod_sets
     world = make(replace(asked, pod_sets=(*asked.pod_sets, *other)), sizes={"a": 0, "b": 0}, settings=STILL)
     world.loop()
     assert world.said("r") == ORDERED
@@ -108,7 +108,7 @@ def test_pods_of_one_request_may_need_different_groups() -> None:
 
 def test_what_several_groups_cannot_serve_whole_is_not_begun() -> None:
     world = make(
-        request("r", 17, kind=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS),
+        request("r", 17, kind=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS),
         sizes={"a": 0, "b": 0},
         most={"a": 2, "b": 2},
         settings=STILL,
@@ -120,7 +120,7 @@ def test_what_several_groups_cannot_serve_whole_is_not_begun() -> None:
 
 def test_one_refusal_takes_back_what_the_others_were_raised_by() -> None:
     world = make(
-        request("r", 12, kind=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS),
+        request("r", 12, kind=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS),
         sizes={"a": 0, "b": 0},
         most={"a": 2, "b": 2},
         settings=STILL,
@@ -134,7 +134,7 @@ def test_one_refusal_takes_back_what_the_others_were_raised_by() -> None:
 def test_more_than_one_scale_up_may_bring_is_refused_however_many_groups_there_are() -> None:
     limited = replace(STILL, scale_up=replace(STILL.scale_up, max_nodes_per_scaleup=2))
     world = make(
-        request("r", 12, kind=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS),
+        request("r", 12, kind=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS),
         sizes={"a": 0, "b": 0},
         most={"a": 2, "b": 2},
         settings=limited,
@@ -147,7 +147,7 @@ def test_more_than_one_scale_up_may_bring_is_refused_however_many_groups_there_a
 def test_as_the_peer_does_one_group_serves_a_request_or_none() -> None:
     peer = replace(STILL, deviations=replace(STILL.deviations, atomic_across_groups=False))
     world = make(
-        request("r", 12, kind=provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS),
+        request("r", 12, kind=provisioning_request_queue.ATOMIC_SCALE_UP_CLASS),
         sizes={"a": 0, "b": 0},
         most={"a": 2, "b": 2},
         settings=peer,

@@ -10,7 +10,8 @@ from tests import builders
 from tests.engine.dra.builders import GPU, asks, claim, device, gpus, pod, pool, wanted
 from windlass.engine.model import dynamic_resources, facts
 from windlass.engine.model import settings as model_settings
-from windlass.engine.placement import binpacking_estimator, hinting, shape_placer
+from windlass.engine.placement import hinting, shape_placer
+from windlass.engine.scale_up import binpacking_estimator
 from windlass.engine.snapshot.cluster_snapshot import Snapshot, build_snapshot
 
 ONE = asks(wanted())

@@ -18,7 +18,7 @@ from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.model import facts, settings
 from windlass.engine.predicates import registry
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
-from windlass.simulator.reference_scheduler import filters
+from windlass.simulator.reference_scheduler import scheduling_cycle
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 
@@ -30,7 +30,9 @@ def first_opinion(snapshot: Snapshot, pod: Json) -> dict[str, Json | None]:
 
 
 def other_opinion(view: ClusterView, pod: Json) -> dict[str, Json | None]:
-    return {name: reference_scheduler.spell(refusal) for name, refusal in filters.run_filters(view, pod).items()}
+    return {
+        name: reference_scheduler.spell(refusal) for name, refusal in scheduling_cycle.run_filters(view, pod).items()
+    }
 
 
 def build_both(found: list[Json]) -> tuple[Snapshot, ClusterView]:

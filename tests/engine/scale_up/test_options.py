@@ -30,7 +30,7 @@ from windlass.engine.model import cluster_health, durable_memory, facts, node_gr
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.scale_up_status import GroupTemplate, ScaleUpResult, SkipReason
 from windlass.engine.model.settings import Bounds, GpuBounds, Settings
-from windlass.engine.scale_up import balancing, pending_pods
+from windlass.engine.scale_up import balancing, equivalence_groups
 from windlass.engine.scale_up.options import (
     EXECUTION_FAILED,
     FILTERED_OUT,
@@ -256,7 +256,7 @@ def test_pods_learn_when_no_expander_wants_any_option() -> None:
         chain.ExpanderContext(np.random.default_rng(0), pricing=price.PriceTable()),  # it knows no price of such a node
         time_limits.DecisionTimer(time_limits.UnlimitedTimer()),
     )
-    proposal = proposer.propose(pending_pods.make_equivalence_groups(snapshot, snapshot.pending(), WINDLASS))
+    proposal = proposer.propose(equivalence_groups.make_equivalence_groups(snapshot, snapshot.pending(), WINDLASS))
     assert (proposal.result, proposal.increases) == (ScaleUpResult.NO_OPTIONS, ())
     assert [equivalence_group.rejected for equivalence_group in proposal.remaining] == [{"g": (FILTERED_OUT,)}]
 

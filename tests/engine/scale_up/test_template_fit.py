@@ -10,8 +10,8 @@ from tests.strategies import Json, Objects
 from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.model import facts, settings
 from windlass.engine.model.scale_up_status import GroupTemplate
-from windlass.engine.placement import binpacking_estimator
 from windlass.engine.predicates import registry
+from windlass.engine.scale_up import binpacking_estimator
 from windlass.engine.scale_up.template_fit import RejectionReasons, TemplateFit
 from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.engine.snapshot.cluster_snapshot import Snapshot

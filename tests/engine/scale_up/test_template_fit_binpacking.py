@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.builders import GIB, node, pod
 from windlass.engine.model import facts, settings
-from windlass.engine.placement import binpacking_estimator
-from windlass.engine.scale_up import template_fit
+from windlass.engine.scale_up import binpacking_estimator, template_fit
 from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 AMOUNTS = st.tuples(

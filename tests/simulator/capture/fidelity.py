@@ -14,7 +14,7 @@ import msgspec
 
 from windlass.cli import scenario_input
 from windlass.simulator import autoscaler_run
-from windlass.simulator.capture import recordings, scenario_writer
+from windlass.simulator.capture import cluster_history, scenario_writer
 from windlass.simulator.capture.anonymizer import Anonymizer
 from windlass.simulator.scenario import loader, model
 from windlass.simulator.simulation import ScenarioRun
@@ -43,7 +43,7 @@ def compare(name: str, recording: Path, key: bytes = b"") -> Comparison:
     """Play a scenario, capture it from its recording (with a key: anonymized) and play that."""
     scenario = scenario_input.read_scenarios([name], (), None)[0]
     original = _play(msgspec.structs.replace(scenario, flags={**scenario.flags, "record": str(recording)}))
-    captured = scenario_writer.write_scenario(*recordings.read_history(recording), name)
+    captured = scenario_writer.write_scenario(*cluster_history.read_history(recording), name)
     if key:
         plain, left_out = Anonymizer(key).anonymize(captured.plain, captured.left_out)
         captured = scenario_writer.CapturedScenario(plain, left_out)

@@ -10,7 +10,7 @@ import yaml
 from tests.simulator.capture import fidelity
 from windlass import errors
 from windlass.engine.model.settings import Settings
-from windlass.simulator.capture import recordings, scenario_writer
+from windlass.simulator.capture import cluster_history, scenario_writer
 from windlass.simulator.capture.anonymizer import Anonymizer
 from windlass.simulator.capture.cluster_history import ClusterHistory
 from windlass.simulator.scenario import loader
@@ -34,7 +34,7 @@ def capture(text: str, folder: Path, key: bytes = b"") -> tuple[str, Plain]:
     scenario = loader.parse_scenario(HEAD + text, "payroll")
     recording = folder / "run.rec"
     fidelity._play(msgspec.structs.replace(scenario, flags={**scenario.flags, "record": str(recording)}))
-    captured = scenario_writer.write_scenario(*recordings.read_history(recording), "payroll")
+    captured = scenario_writer.write_scenario(*cluster_history.read_history(recording), "payroll")
     if key:
         captured = scenario_writer.CapturedScenario(*Anonymizer(key).anonymize(captured.plain, captured.left_out))
     text = captured.render()
@@ -138,8 +138,8 @@ def test_failures_of_machines_are_steps_of_the_timeline(tmp_path: Path) -> None:
 
 def test_only_the_time_that_is_asked_for(tmp_path: Path) -> None:
     capture(WORKLOADS, tmp_path)
-    whole, _ = recordings.read_history(tmp_path / "run.rec")
-    part, settings = recordings.read_history(tmp_path / "run.rec", whole.begin_s + 900.0, whole.begin_s + 1500.0)
+    whole, _ = cluster_history.read_history(tmp_path / "run.rec")
+    part, settings = cluster_history.read_history(tmp_path / "run.rec", whole.begin_s + 900.0, whole.begin_s + 1500.0)
     plain = scenario_writer.write_scenario(part, settings, "part").plain
     assert plain["duration"] <= 600
     assert {step["do"] for step in plain["timeline"]} == {"jobs"}
@@ -154,11 +154,11 @@ def test_a_rotated_file_is_read_before_its_successor(tmp_path: Path) -> None:
     recording.rename(tmp_path / "run.rec.1")
     later = msgspec.structs.replace(scenario, begins="2026-01-05T01:00:00Z", flags={"record": str(recording)})
     fidelity._play(later)
-    history, _ = recordings.read_history(recording)
+    history, _ = cluster_history.read_history(recording)
     assert history.end_s - history.begin_s > 3600.0
-    assert len(recordings.list_parts(recording)) == 2
+    assert len(cluster_history.list_parts(recording)) == 2
     (tmp_path / "run.rec.1").write_bytes(b"no recording")
-    assert recordings.list_parts(recording) == [recording]
+    assert cluster_history.list_parts(recording) == [recording]
 
 
 def test_nothing_is_captured_without_a_group() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator import small_clusters
-from windlass.simulator.cluster import api_objects
-from windlass.simulator.fast_scheduler import node_plugins, node_table, placement, pod_shapes, topology_counts
-from windlass.simulator.fast_scheduler.placement import NO_SLOT
-from windlass.simulator.reference_scheduler import filters, node_scores, pod_topology_spread, scheduling_cycle, scoring
+from windlass.simulator.cluster import api_client
+from windlass.simulator.fast_scheduler import node_plugins, node_table, pod_shapes, scheduler, topology_counts
+from windlass.simulator.fast_scheduler.scheduler import NO_SLOT
+from windlass.simulator.reference_scheduler import node_scores, pod_topology_spread, scheduling_cycle, scoring
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 Json = dict[str, Any]
@@ -24,9 +24,9 @@ SOFT_TAINTS = [{"key": key, "effect": "PreferNoSchedule"} for key in ("special",
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def make_placing(table: node_table.NodeTable, counted: topology_counts.TopologyCounts) -> placement.Placer:
+def make_placing(table: node_table.NodeTable, counted: topology_counts.TopologyCounts) -> scheduler.Placer:
     scores = node_plugins.NodeScores(table, counted)
-    return placement.Placer(table, node_plugins.StaticFilters(table), counted, scores, random.Random(1))
+    return scheduler.Placer(table, node_plugins.StaticFilters(table), counted, scores, random.Random(1))
 
 
 @st.composite
@@ -129,11 +129,13 @@ def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
         outcome = scheduling_cycle.schedule(view, pod)
         if not isinstance(outcome, scheduling_cycle.Placement):
             has_failed = outcome.reason == scheduling_cycle.SCHEDULER_ERROR
-            errors = {NO_SLOT: shape.pre_filter_error, placement.SCORE_FAILED: shape.pre_score_error}
+            errors = {NO_SLOT: shape.pre_filter_error, scheduler.SCORE_FAILED: shape.pre_score_error}
             assert errors[slot] == (outcome.message if has_failed else ""), f"the plain one says {outcome.message}"
             continue
         assert slot != NO_SLOT, f"the plain one says {outcome.node_name}"
-        passed = [view.nodes[name] for name, refusal in filters.run_filters(view, pod).items() if refusal is None]
+        passed = [
+            view.nodes[name] for name, refusal in scheduling_cycle.run_filters(view, pod).items() if refusal is None
+        ]
         assert table.names[slot] in {node.name for node in node_scores.best_nodes(view, pod, passed)}
         found = quick.scores.score(pod, shape, np.array([table.slots[node.name] for node in passed]))
         theirs = node_scores.score_nodes(view, pod, passed)
@@ -141,12 +143,12 @@ def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
             ours = found[plugin].tolist() if plugin in found else [0] * len(passed)
             assert ours == [theirs[node.name].get(plugin, 0) for node in passed], plugin
         bound = scheduling_cycle.bind(view, outcome)
-        seat = table.place(api_objects.key_of(pod), pod, shape, outcome.node_name)
+        seat = table.place(api_client.key_of(pod), pod, shape, outcome.node_name)
         assert seat is not None
         counted.add_pod(seat)
         if chance.random() < 0.2:
             view.remove(bound)
-            left = table.remove_pod(api_objects.key_of(pod))
+            left = table.remove_pod(api_client.key_of(pod))
             assert left is not None
             counted.remove_pod(left)
 
@@ -173,25 +175,25 @@ def test_what_is_known_of_nodes_that_were_is_forgotten_and_the_rest_is_judged_as
 def test_a_more_important_pod_takes_the_place_of_a_less_important_one() -> None:
     world = small_clusters.make()
     for name, value in (("high", 1000), ("low", -10)):
-        world.api.post(api_objects.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+        world.api.post(api_client.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
     small_clusters.deploy(world, "pause", 4, "2", priorityClassName="low", terminationGracePeriodSeconds=5)
     small_clusters.pass_time(world, 10)
     assert len(small_clusters.running(world, "pause")) == 4
     small_clusters.deploy(world, "web", 2, "2", priorityClassName="high")
     small_clusters.pass_time(world, 10.5)
-    waiting = [pod for pod in small_clusters.pods(world, "web") if not api_objects.node_of(pod)]
+    waiting = [pod for pod in small_clusters.pods(world, "web") if not api_client.node_of(pod)]
     assert len(waiting) == 2
     assert all(pod["status"]["nominatedNodeName"] for pod in waiting)
     small_clusters.pass_time(world, 20)
     assert len(small_clusters.running(world, "web")) == 2
     assert len(small_clusters.running(world, "pause")) == 2
-    assert len([pod for pod in small_clusters.pods(world, "pause") if not api_objects.node_of(pod)]) == 2
+    assert len([pod for pod in small_clusters.pods(world, "pause") if not api_client.node_of(pod)]) == 2
 
 
 def test_a_pod_that_never_preempts_waits() -> None:
     world = small_clusters.make()
     world.api.post(
-        api_objects.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"}
+        api_client.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"}
     )
     small_clusters.deploy(world, "web", 8)
     small_clusters.pass_time(world, 10)
@@ -238,7 +240,7 @@ def test_a_pod_that_cannot_be_filtered_or_scored_waits_with_the_schedulers_error
 
 def test_a_pod_that_cannot_be_scored_goes_to_the_only_node_where_it_fits() -> None:
     world = small_clusters.make()
-    small_clusters.scale(world, api_objects.MACHINE_DEPLOYMENTS, "general", 1)
+    small_clusters.scale(world, api_client.MACHINE_DEPLOYMENTS, "general", 1)
     small_clusters.pass_time(world, 300)
     small_clusters.deploy(
         world, "web", 1, topologySpreadConstraints=[{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]
@@ -253,7 +255,7 @@ def test_pods_of_one_line_are_placed_in_the_order_of_their_coming() -> None:
     small_clusters.pass_time(world, 5)
     small_clusters.deploy(world, "second", 10)
     small_clusters.pass_time(world, 10)
-    small_clusters.scale(world, api_objects.MACHINE_DEPLOYMENTS, "general", 3)
+    small_clusters.scale(world, api_client.MACHINE_DEPLOYMENTS, "general", 3)
     small_clusters.pass_time(world, 100)
     assert len(small_clusters.running(world, "first")) == 10
     assert len(small_clusters.running(world, "second")) == 2

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.simulator import builders
 from windlass import errors
-from windlass.simulator.reference_scheduler import cluster_view, filters, scheduling_cycle
+from windlass.simulator.reference_scheduler import cluster_view, scheduling_cycle
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 
@@ -32,7 +32,7 @@ def test_a_replacement_that_cannot_be_read_leaves_the_earlier_version() -> None:
 def test_pods_may_come_before_their_node() -> None:
     cluster = ClusterView.of([builders.pod("early", on="a")])
     cluster.put(builders.node("a", cpu="1"))
-    assert filters.run_filters(cluster, builders.pod("new"))["a"] is not None
+    assert scheduling_cycle.run_filters(cluster, builders.pod("new"))["a"] is not None
 
 
 def test_pods_of_a_node_that_went_away_count_for_nothing_until_it_returns() -> None:
@@ -41,11 +41,11 @@ def test_pods_of_a_node_that_went_away_count_for_nothing_until_it_returns() -> N
     node = builders.node("a", labels={host: "a"})
     cluster = ClusterView.of([node, builders.node("b", labels={host: "a"}), rival])
     new = builders.pod("new", labels={"app": "db"})
-    assert filters.run_filters(cluster, new)["b"] is not None
+    assert scheduling_cycle.run_filters(cluster, new)["b"] is not None
     cluster.remove(node)
-    assert filters.run_filters(cluster, new) == {"b": None}
+    assert scheduling_cycle.run_filters(cluster, new) == {"b": None}
     cluster.put(node)
-    assert filters.run_filters(cluster, new)["b"] is not None
+    assert scheduling_cycle.run_filters(cluster, new)["b"] is not None
 
 
 names = st.sampled_from(["p1", "p2", "p3"])

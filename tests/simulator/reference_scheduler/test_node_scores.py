@@ -7,10 +7,10 @@ import pytest
 
 from tests.conformance.outcome import Json, read_lines
 from tests.simulator import builders, small_clusters
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 from windlass.simulator.fast_scheduler import node_table
-from windlass.simulator.reference_scheduler import filters, node_scores, scheduling_cycle, scoring
+from windlass.simulator.reference_scheduler import node_scores, scheduling_cycle, scoring
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 RECORDED = Path(__file__).parent / "data" / "scores.jsonl.gz"
@@ -24,7 +24,7 @@ def test_every_node_has_the_scores_that_kube_scheduler_gave_it(case: Json) -> No
     assert cluster.rejected == []
     for pod in case["pending"]:
         recorded = case["scores"][pod["metadata"]["name"]]
-        verdicts = filters.run_filters(cluster, pod)
+        verdicts = scheduling_cycle.run_filters(cluster, pod)
         passed = [node for name, node in cluster.nodes.items() if verdicts[name] is None]
         assert {node.name for node in passed} == set(recorded)
         found = node_scores.score_nodes(cluster, pod, passed)
@@ -74,14 +74,14 @@ def test_pods_of_one_service_are_spread_even_where_another_node_is_emptier() -> 
 
 
 def taint(world: SimulatedCluster, name: str) -> None:
-    node = world.api.list_objects(api_objects.NODES)[name]
+    node = world.api.list_objects(api_client.NODES)[name]
     world.api.update(
-        api_objects.NODES, api_objects.with_part(node, "spec", taints=[*(node["spec"].get("taints") or ()), SOFT])
+        api_client.NODES, api_client.with_part(node, "spec", taints=[*(node["spec"].get("taints") or ()), SOFT])
     )
 
 
 def where(world: SimulatedCluster, app: str) -> list[str]:
-    return sorted(api_objects.node_of(pod) for pod in small_clusters.running(world, app))
+    return sorted(api_client.node_of(pod) for pod in small_clusters.running(world, app))
 
 
 def test_pods_keep_off_a_node_with_a_soft_taint_until_there_is_no_other() -> None:
@@ -91,7 +91,7 @@ def test_pods_keep_off_a_node_with_a_soft_taint_until_there_is_no_other() -> Non
     small_clusters.deploy(world, "web", 3)
     small_clusters.pass_time(world, 10)
     assert where(world, "web") == [other] * 3
-    small_clusters.scale(world, api_objects.DEPLOYMENTS, "web", 6)
+    small_clusters.scale(world, api_client.DEPLOYMENTS, "web", 6)
     small_clusters.pass_time(world, 20)
     assert where(world, "web") == sorted([other] * 4 + [spare] * 2)
 
@@ -109,7 +109,7 @@ def choices(seed: int) -> list[str]:
     for number in range(8):
         small_clusters.deploy(world, f"app-{number}", 1, "10m")
     small_clusters.pass_time(world, 10)
-    return [numbers[api_objects.node_of(pod)] for pod in small_clusters.pods(world)]
+    return [numbers[api_client.node_of(pod)] for pod in small_clusters.pods(world)]
 
 
 def test_equal_nodes_are_taken_by_chance_and_the_same_seed_has_the_same_chance() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.outcome import Json, read_lines
-from windlass.simulator.reference_scheduler import filters, scheduling_cycle
+from windlass.simulator.reference_scheduler import scheduling_cycle
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView, key_of
 
 CASES = list(read_lines(Path(__file__).parent / "data" / "cycles.jsonl.gz"))
@@ -34,6 +34,6 @@ def test_a_pod_that_kube_scheduler_placed_is_placed(case: Json) -> None:
     cluster = view(case)
     placement = scheduling_cycle.schedule(cluster, case["pod"])
     assert isinstance(placement, scheduling_cycle.Placement)
-    assert filters.run_filters(cluster, case["pod"])[case["outcome"]["node"]] is None
+    assert scheduling_cycle.run_filters(cluster, case["pod"])[case["outcome"]["node"]] is None
     if case["pod"]["status"].get("nominatedNodeName") == case["outcome"]["node"]:
         assert placement.node_name == case["outcome"]["node"]

@@ -43,9 +43,9 @@ BUFFER_KIND = "CapacityBuffer"
 Json = dict[str, Any]
 
 
-def read_buffer(found: autoscaling.CapacityBuffer) -> CapacityBuffer:
+def read_buffer(api_buffer: autoscaling.CapacityBuffer) -> CapacityBuffer:
     """Read a CapacityBuffer. InvalidObject if its limits cannot be read."""
-    metadata, spec = found.meta, found.spec or autoscaling.CapacityBufferSpec()
+    metadata, spec = api_buffer.meta, api_buffer.spec or autoscaling.CapacityBufferSpec()
     target = spec.scalable_ref
     try:
         limits = None if spec.limits is None else read_amounts(spec.limits, "spec.limits")
@@ -63,7 +63,7 @@ def read_buffer(found: autoscaling.CapacityBuffer) -> CapacityBuffer:
         spec.replicas,
         spec.percentage,
         limits,
-        _read_status(found.status or autoscaling.CapacityBufferStatus()),
+        _read_status(api_buffer.status or autoscaling.CapacityBufferStatus()),
     )
 
 
@@ -89,15 +89,15 @@ def _read_status(capacity_buffer_status: autoscaling.CapacityBufferStatus) -> Bu
     )
 
 
-def read_resource_quota(found: Mapping[str, Any]) -> ResourceQuota:
-    spec, status = found.get("spec") or {}, found.get("status") or {}
+def read_resource_quota(quota: Mapping[str, Any]) -> ResourceQuota:
+    spec, status = quota.get("spec") or {}, quota.get("status") or {}
     scopes = [QuotaScope(name) for name in spec.get("scopes") or ()]
     scopes += [
         QuotaScope(item.get("scopeName", ""), item.get("operator", ""), tuple(item.get("values") or ()))
         for item in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     ]
     hard, used = (read_amounts(status.get(part) or {}, f"status.{part}") for part in ("hard", "used"))
-    return ResourceQuota(found["metadata"]["name"], hard, used, tuple(scopes))
+    return ResourceQuota(quota["metadata"]["name"], hard, used, tuple(scopes))
 
 
 def read_amounts(found: Mapping[str, Any], at: str) -> dict[str, Quantity]:
@@ -177,20 +177,20 @@ class CapacityBuffers:
         return buffer_pods
 
     def _make_buffer_pods(self) -> Iterator[provisioning.BufferPods]:
-        known, left = self._index_templates(), settings.MAX_INJECTED_PODS
+        known, remaining = self._index_templates(), settings.MAX_INJECTED_PODS
         for buffer in self._buffers.all:
             try:
                 find_generation = functools.partial(_template_generation, known, buffer)
                 count = capacity_buffer.inject_buffer(buffer, find_generation, 0.0).pods
-                if count > left or count < (buffer.status.replicas or 0):
+                if count > remaining or count < (buffer.status.replicas or 0):
                     _log.warning(
                         "CapacityBuffer is limited: buffer=%s replicas=%d injected_pods=%d",
                         buffer.key,
                         buffer.status.replicas or 0,
-                        min(count, left),
+                        min(count, remaining),
                     )
-                count = min(count, left)
-                left -= count
+                count = min(count, remaining)
+                remaining -= count
                 if count:
                     template = known[f"{buffer.namespace}/{buffer.status.pod_template}"]["template"]
                     yield make_buffer_pods(buffer, template, count)
@@ -216,8 +216,8 @@ class CapacityBuffers:
         self._reconciled_s = {
             buffer.uid: reconciled[buffer.uid] for buffer in self._buffers.all if buffer.uid in reconciled
         }
-        for namespace in sorted({one.namespace for one in self._buffers.all}):
-            buffers = [one for one in self._buffers.all if one.namespace == namespace]
+        for namespace in sorted({buffer.namespace for buffer in self._buffers.all}):
+            buffers = [buffer for buffer in self._buffers.all if buffer.namespace == namespace]
             what: dict[str, ResolvedTemplate | str] = {}
             for one in buffers:
                 if one.is_ours and (kept := await self._resolve(api, one, injection_settings, now_s)) is not None:
@@ -372,5 +372,5 @@ def _template_generation(known: Mapping[str, Json], buffer: CapacityBuffer, name
     return None if found is None else found["metadata"].get("generation", 0)
 
 
-def _identity(found: Json) -> Json:
-    return found
+def _identity(obj: Json) -> Json:
+    return obj

@@ -36,8 +36,8 @@ class CapacityQuotas:
         """Return the quotas whose status is valid; only they are enforced. The same object while none changes."""
         known, enforced = self._enforced
         if self._kept.all is not known:
-            found = (resource_quotas.make_enforced_quota(capacity_quota) for capacity_quota in self._kept.all)
-            enforced = tuple(quota for quota in found if quota is not None)
+            quotas = (resource_quotas.make_enforced_quota(capacity_quota) for capacity_quota in self._kept.all)
+            enforced = tuple(quota for quota in quotas if quota is not None)
             self._enforced = self._kept.all, enforced
         return enforced
 
@@ -45,7 +45,7 @@ class CapacityQuotas:
         """Return quotas whose status must change."""
         counted = [_to_quota_node(node) for node in nodes]
         found = ((capacity_quota, _next_status(capacity_quota, counted, now_s)) for capacity_quota in self._kept.all)
-        return [(one, status) for one, status in found if status != one.status]
+        return [(quota, status) for quota, status in found if status != quota.status]
 
 
 async def update_quota_statuses(

@@ -87,9 +87,11 @@ def _make_pod(request: ProvisioningRequest, pod_set: PodSet, pod_template: pod_m
     except errors.InvalidObject as error:
         return replace(pod_set, fault=f"{error.field}: found {error.found!r}, expected {error.accepted}")
     except Exception as error:  # any error affects this request only
-        said = f"{type(error).__name__}: {klog.describe_error(error)}"
-        klog.report_error(klog.ErrorPlace.DECISION, f"PodTemplate {request.namespace}/{pod_set.template}", said, error)
-        return replace(pod_set, fault=f"it cannot be read: {said}")
+        message = f"{type(error).__name__}: {klog.describe_error(error)}"
+        klog.report_error(
+            klog.ErrorPlace.DECISION, f"PodTemplate {request.namespace}/{pod_set.template}", message, error
+        )
+        return replace(pod_set, fault=f"it cannot be read: {message}")
 
 
 def _read_pod(request: ProvisioningRequest, template: pod_models.PodTemplateSpec) -> facts.Pod:

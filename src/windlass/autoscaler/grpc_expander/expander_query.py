@@ -56,10 +56,10 @@ def parse_address(text: str) -> ExpanderAddress:
         return ExpanderAddress("localhost", path=path)
     if is_encrypted:
         rest = next((text.removeprefix(item) for item in _TLS_SCHEMES if text.startswith(item)), text)
-    found = _HOST_PORT.fullmatch(rest)
-    if found is None or not 0 < int(found[2]) < 65536:
+    match = _HOST_PORT.fullmatch(rest)
+    if match is None or not 0 < int(match[2]) < 65536:
         raise InvalidInput(f"--grpc-expander-url: found {text!r}, expected {ACCEPTED_ADDRESSES}")
-    return ExpanderAddress(found[1].strip("[]"), int(found[2]), is_encrypted=is_encrypted)
+    return ExpanderAddress(match[1].strip("[]"), int(match[2]), is_encrypted=is_encrypted)
 
 
 class ExpanderPort(Protocol):

@@ -75,16 +75,16 @@ def split_arguments(arguments: Sequence[str]) -> ParsedArguments:
 def parse_command_line(words: ParsedArguments, default_behavior: str = "windlass") -> AutoscalerCommand:
     """Parse settings and process options. InvalidInput names the flag, the value and what is accepted."""
     given = {"behavior": [default_behavior], **words.given}
-    chosen = flags.parse_settings(given)
+    selected = flags.parse_settings(given)
     wired = flags.parse_process_options(given)
     if wired.objects.scheduler_config_file:
         try:
             profile = scheduler_config.load_profile(Path(wired.objects.scheduler_config_file))
         except InvalidInput as error:
             raise InvalidInput(f"--scheduler-config-file: {error}") from error
-        chosen = replace(chosen, filters=profile.filters)
+        selected = replace(selected, filters=profile.filters)
     return AutoscalerCommand(
-        chosen,
+        selected,
         wired,
         flags.describe_behavior(given),
         (*flags.find_flag_warnings(given), *_describe_stray(words), *_describe_swallowed(words)),

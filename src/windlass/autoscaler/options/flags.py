@@ -211,12 +211,12 @@ def parse_settings(given: FlagTexts) -> settings.Settings:
     """Parse the settings. InvalidInput names the flag, the value and what is accepted."""
     texts = _check_flags(given)
     preset = settings.Settings(deviations=_read_behavior(texts.get("behavior", ["windlass"])))
-    chosen = _fill_options(preset, DECISION_FLAGS, texts)
-    _check_together(chosen)
-    return chosen
+    selected = _fill_options(preset, DECISION_FLAGS, texts)
+    _check_together(selected)
+    return selected
 
 
-def override_settings(chosen: settings.Settings, given: FlagTexts) -> settings.Settings:
+def override_settings(active_settings: settings.Settings, given: FlagTexts) -> settings.Settings:
     """Return settings with some flags changed. InvalidInput as for `parse_settings`, and for flags that no decision
     depends on.
     """
@@ -225,27 +225,27 @@ def override_settings(chosen: settings.Settings, given: FlagTexts) -> settings.S
         if name in PROCESS_FLAGS:
             raise InvalidInput(f"--{name}: found a flag of the process, expected a flag that decisions depend on")
     if "behavior" in texts:
-        chosen = replace(chosen, deviations=_read_behavior(texts["behavior"]))
-    changed = _fill_options(chosen, DECISION_FLAGS, texts)
+        active_settings = replace(active_settings, deviations=_read_behavior(texts["behavior"]))
+    changed = _fill_options(active_settings, DECISION_FLAGS, texts)
     _check_together(changed)
     return changed
 
 
 def parse_process_options(given: FlagTexts) -> process_options.ProcessOptions:
     """Parse the process options. InvalidInput names the flag, the value and what is accepted."""
-    chosen = _fill_options(process_options.ProcessOptions(), PROCESS_FLAGS, _check_flags(given))
-    if chosen.mode.dry_run and chosen.mode.shadow:
+    selected = _fill_options(process_options.ProcessOptions(), PROCESS_FLAGS, _check_flags(given))
+    if selected.mode.dry_run and selected.mode.shadow:
         raise InvalidInput(
             "--dry-run: found it together with --shadow, expected one of them; --shadow changes nothing, too"
         )
-    loop = chosen.loop
+    loop = selected.loop
     startup_s = max(loop.max_startup_time_s, loop.max_failing_time_s, loop.max_inactivity_s)
-    return replace(chosen, loop=replace(loop, max_startup_time_s=startup_s))
+    return replace(selected, loop=replace(loop, max_startup_time_s=startup_s))
 
 
 def find_flag_warnings(given: FlagTexts) -> Iterator[str]:
     """Yield a warning for each accepted flag that has no effect or is deprecated."""
-    chosen = parse_settings(given).deviations
+    selected = parse_settings(given).deviations
     for name in given:
         if name in IGNORED_FLAGS:
             yield f"--{name}: no effect: {IGNORED_FLAGS[name].why}"
@@ -253,7 +253,7 @@ def find_flag_warnings(given: FlagTexts) -> Iterator[str]:
             new = {**RENAMED_FLAGS, **FLAG_ALIASES}[name]
             is_overridden = name in RENAMED_FLAGS and new in given
             yield f"--{name}: an old name of --{new}{', which is set as well and applies' if is_overridden else ''}"
-        elif name in OVERRIDDEN_FLAGS and getattr(chosen, DECISION_FLAGS[OVERRIDDEN_FLAGS[name].by].field):
+        elif name in OVERRIDDEN_FLAGS and getattr(selected, DECISION_FLAGS[OVERRIDDEN_FLAGS[name].by].field):
             override = OVERRIDDEN_FLAGS[name]
             yield f"--{name}: no effect while --{override.by} is enabled, which {override.why}"
         elif name == "feature-gates":
@@ -266,13 +266,13 @@ def find_flag_warnings(given: FlagTexts) -> Iterator[str]:
 
 def describe_behavior(given: FlagTexts) -> str:
     """Return a line for the log: which autoscaler the decisions follow, and the flags that make exceptions."""
-    chosen = parse_settings(given).deviations
+    selected = parse_settings(given).deviations
     name = given["behavior"][-1] if "behavior" in given else "windlass"
     preset = BEHAVIOR_PRESETS[name]
     changed = [
         f"--{flag.name}"
         for flag in DECISION_FLAGS.values()
-        if flag.group == "deviations" and getattr(chosen, flag.field) != getattr(preset, flag.field)
+        if flag.group == "deviations" and getattr(selected, flag.field) != getattr(preset, flag.field)
     ]
     return f"decisions follow behavior={name} changed_by={','.join(changed) or 'none'}"
 
@@ -330,9 +330,9 @@ def _read_value(name: str, read: flag_values.ValueReader, found: Sequence[str]) 
         raise InvalidInput(f"--{name}: found {shown!r}, expected {error}") from error
 
 
-def _check_together(chosen: settings.Settings) -> None:
+def _check_together(active_settings: settings.Settings) -> None:
     """Reject combinations that Cluster Autoscaler rejects, because one flag would silently override the other."""
-    drain, pods = chosen.drain, chosen.pods
+    drain, pods = active_settings.drain, active_settings.pods
     if (
         drain.drain_priority_config
         and drain.max_graceful_termination_s != settings.DrainSettings().max_graceful_termination_s

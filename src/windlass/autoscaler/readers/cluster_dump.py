@@ -14,7 +14,7 @@ from windlass import errors, scheduler_releases
 from windlass.autoscaler.readers import dra, nodes, pods, storage_objects, workloads
 from windlass.engine.model import dynamic_resources, facts
 from windlass.engine.snapshot import cluster_snapshot, volume_usage
-from windlass.kube import lenient_decoder, resources, scheme
+from windlass.kube import resources, scheme
 from windlass.kube.models import meta
 from windlass.kube.models import pods as pod_models
 
@@ -116,23 +116,21 @@ def _read_object(
         else:
             fact = reader(decoded)
     except Exception as error:
-        complaint = resources.to_invalid_object(
-            header.kind or "object", lenient_decoder.read_identity(_as_bytes(text)), error
-        )
+        complaint = resources.to_invalid_object(header.kind or "object", scheme.read_identity(_as_bytes(text)), error)
         cluster.set_aside.append(complaint)
         fact = _salvage_object(text, header, str(complaint))
     if fact is not None:
         getattr(cluster, place).append(fact)
 
 
-def _salvage_object(text: scheme.Json, header: scheme.TypeHeader, why: str) -> Any:
+def _salvage_object(text: scheme.Json, header: scheme.TypeHeader, reason: str) -> Any:
     """Return the readable part of an object; None for a pending pod, and for most kinds."""
     read_partly = _SALVAGERS.get(header.kind or "")
     model = scheme.KINDS[header.api_version or "", header.kind or ""]
-    partial = lenient_decoder.decode_partial(resources.decoder(model), _as_bytes(text))
+    partial = scheme.decode_partial(resources.decoder(model), _as_bytes(text))
     if partial is None or read_partly is None:
         return None
-    found = read_partly(partial, why)
+    found = read_partly(partial, reason)
     return None if isinstance(found, facts.Pod) and not found.node_name else found
 
 

@@ -53,14 +53,16 @@ def _read_resource_slice(resource_slice: resource.ResourceSlice) -> dynamic_reso
     )
 
 
-def _read_node_selection(found: resource.ResourceSliceSpec | resource.Device, at: str) -> dynamic_resources.NodeReach:
+def _read_node_selection(
+    selection: resource.ResourceSliceSpec | resource.Device, at: str
+) -> dynamic_resources.NodeReach:
     """As kube-scheduler decides: by the name, else by `allNodes`, else by the selector."""
-    if found.node_name or found.all_nodes:
-        return dynamic_resources.NodeReach(found.node_name or "", bool(found.all_nodes))
+    if selection.node_name or selection.all_nodes:
+        return dynamic_resources.NodeReach(selection.node_name or "", bool(selection.all_nodes))
     try:
-        selector = selectors.parse_node_selector(found.node_selector, f"{at}.nodeSelector")
+        selector = selectors.parse_node_selector(selection.node_selector, f"{at}.nodeSelector")
     except selectors.InvalidSelector as error:
-        shown = selectors.format_node_selector(found.node_selector or core.NodeSelector())
+        shown = selectors.format_node_selector(selection.node_selector or core.NodeSelector())
         return dynamic_resources.NodeReach(selector_fault=f"failed to parse node selector {shown}: {error.message}")
     return dynamic_resources.NodeReach(node_selector=selector)
 
@@ -394,19 +396,19 @@ def read_extended_resources(spec: pods.PodSpec) -> tuple[facts.ExtendedRequest, 
     """
     initial = spec.init_containers or ()
     containers = (*initial, *(spec.containers or ()))
-    wanted = [_extended_amounts(container, i) for i, container in enumerate(containers)]
+    desired = [_extended_amounts(container, i) for i, container in enumerate(containers)]
     extended_requests: list[facts.ExtendedRequest] = []
-    for name in sorted({name for amounts in wanted for name in amounts}):
+    for name in sorted({name for amounts in desired for name in amounts}):
         staying: dict[int, int] = {}
-        for i, amounts in enumerate(wanted):
+        for i, amounts in enumerate(desired):
             if i >= len(initial) or containers[i].is_sidecar:
                 staying[i] = amounts.get(name, 0)
         passing = [
-            (i, wanted[i].get(name, 0) - sum(count for later, count in staying.items() if later >= i))
+            (i, desired[i].get(name, 0) - sum(count for later, count in staying.items() if later >= i))
             for i in range(len(initial))
             if i not in staying
         ]
-        most = max(passing, key=lambda one: one[1], default=(0, 0))
+        most = max(passing, key=lambda pair: pair[1], default=(0, 0))
         if most[1] > 0:
             extended_requests.append(_make_extended_request(containers[most[0]], most[0], name, most[1]))
         extended_requests += [

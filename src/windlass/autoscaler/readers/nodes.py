@@ -16,11 +16,11 @@ from windlass.kube.models import core, meta
 
 def read_fields(readers: Mapping[str, Callable[[], object]]) -> dict[str, Any]:
     """Return the fields that can be read, by name. Errors of the others were reported already."""
-    found: dict[str, Any] = {}
+    node_fields: dict[str, Any] = {}
     for name, read_part in readers.items():
         with contextlib.suppress(Exception):
-            found[name] = read_part()
-    return found
+            node_fields[name] = read_part()
+    return node_fields
 
 
 _NATIVE_RESOURCES = (facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE)
@@ -69,7 +69,7 @@ def read_node(node: core.Node) -> facts.Node:
         raise error.of("Node", node.meta.key) from error
 
 
-def salvage_node(node: core.Node, why: str) -> facts.Node:
+def salvage_node(node: core.Node, reason: str) -> facts.Node:
     """Read what is readable of an invalid node. No pod is placed on it, because its taints may be unknown."""
     metadata, spec, status = node.meta, node.spec or core.NodeSpec(), node.status or core.NodeStatus()
     readers: dict[str, Callable[[], object]] = {
@@ -86,7 +86,7 @@ def salvage_node(node: core.Node, why: str) -> facts.Node:
         unschedulable=True,
         provider_id=spec.provider_id or "",
         created_s=meta.seconds(metadata.creation_timestamp) or 0.0,
-        unreadable=why,
+        unreadable=reason,
         **read_fields(readers),
     )
 

@@ -15,7 +15,7 @@ import msgspec
 from windlass import errors, scheduler_releases
 from windlass.autoscaler.readers import dra, nodes, pod_identity, scheduling_constraints, storage_objects
 from windlass.engine.model import facts, well_known
-from windlass.kube import fields, lenient_decoder, resource_requests, time_formats
+from windlass.kube import fields, resource_requests, scheme, time_formats
 from windlass.kube.models import core, meta, pods
 
 _MAX_TEMPLATES = 50_000
@@ -87,8 +87,8 @@ class PodReader:
     ) -> tuple[facts.Pod, errors.InvalidObject | None]:
         """Read a pod, with a warning about ignored fields, such as an unknown operator, as in kube-scheduler."""
         try:
-            found, complaint = self._read(pod, pending)
-            return found, None if complaint is None else complaint.of("Pod", pod.meta.key)
+            pod_fact, complaint = self._read(pod, pending)
+            return pod_fact, None if complaint is None else complaint.of("Pod", pod.meta.key)
         except fields.InvalidField as error:
             raise error.of("Pod", pod.meta.key) from error
         except msgspec.MsgspecError as error:
@@ -96,14 +96,12 @@ class PodReader:
         except RecursionError:
             return self._read_mended(pod, pending)
 
-    def salvage(self, pod: pods.Pod, why: str) -> facts.Pod:
-        """Read what is readable of an invalid pod, part by part; `why` is stored with it.
+    def salvage(self, pod: pods.Pod, reason: str) -> facts.Pod:
+        """Read what is readable of an invalid pod, part by part; `reason` is stored with it.
 
         Its digest is unique, because its equivalence to other pods is unknown.
         """
-        spec = lenient_decoder.decode_partial(pods.SPEC, bytes(pod.spec)) or pods.PodSpec(
-            node_name=_find_node_name(pod.spec)
-        )
+        spec = scheme.decode_partial(pods.SPEC, bytes(pod.spec)) or pods.PodSpec(node_name=_find_node_name(pod.spec))
         metadata, status = pod.meta, pod.status or _NO_STATUS
         return facts.Pod(
             namespace=metadata.namespace or "",
@@ -123,15 +121,13 @@ class PodReader:
             deleted_s=meta.seconds(metadata.deletion_timestamp),
             grace_s=None if (grace := spec.termination_grace_period_seconds) is None else float(grace),
             is_gated=bool(spec.scheduling_gates),
-            unreadable=why,
+            unreadable=reason,
         )
 
     def _read_mended(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, errors.InvalidObject]:
         """Read a pod without fields that are nested deeper than any field that is used."""
-        too_deep = errors.InvalidObject(
-            "Pod", pod.meta.key, "spec", "more levels", f"at most {lenient_decoder.MAX_DEPTH}"
-        )
-        mended = lenient_decoder.repair_spec(pod.spec)
+        too_deep = errors.InvalidObject("Pod", pod.meta.key, "spec", "more levels", f"at most {scheme.MAX_DEPTH}")
+        mended = scheme.repair_spec(pod.spec)
         if bytes(mended) == bytes(pod.spec):
             raise too_deep
         return self.read_with_warning(msgspec.structs.replace(pod, spec=mended), pending=pending)[0], too_deep
@@ -149,7 +145,7 @@ class PodReader:
         unschedulable_since_s, is_ready, scheduling_reason = _read_conditions(status, created_s)
         labels = metadata.labels or facts.NO_LABELS
         is_bound = bool(node_name) and not pending
-        found = facts.Pod(
+        pod_fact = facts.Pod(
             namespace=metadata.namespace or "",
             name=metadata.name or "",
             uid=metadata.uid or "",
@@ -173,7 +169,7 @@ class PodReader:
             drain_behavior=_read_drain_behavior(labels) if well_known.DRAIN_LABEL in labels else _DEFAULT_DRAIN,
             scheduling_reason="" if is_bound or template.is_gated else scheduling_reason,
         )
-        return found, template.complaint
+        return pod_fact, template.complaint
 
     def _template(self, pod: pods.Pod, spec: bytes, node_name: str) -> PodTemplateFacts:
         key = pod_identity.template_key(spec, node_name, pod.meta)
@@ -297,7 +293,7 @@ def _salvage_spec(spec: pods.PodSpec, namespace: str, labels: Mapping[str, str])
 def _find_node_name(spec: msgspec.Raw) -> str:
     """Return the node of a pod whose spec is otherwise unreadable."""
     try:
-        return pods.decode_node_name(lenient_decoder.repair_json(bytes(spec)))
+        return pods.decode_node_name(scheme.repair_json(bytes(spec)))
     except (ValueError, RecursionError):
         return ""
 
@@ -406,10 +402,10 @@ _readers: dict[tuple[scheduler_releases.SchedulerRelease, bool], PodReader] = {}
 
 def shared_reader(release: scheduler_releases.SchedulerRelease, *, cloud_tpus: bool = True) -> PodReader:
     """Return the shared reader of a release."""
-    known = _readers.get((release, cloud_tpus))
-    if known is None:
-        known = _readers[release, cloud_tpus] = PodReader(_MAX_TEMPLATES, release, cloud_tpus=cloud_tpus)
-    return known
+    reader = _readers.get((release, cloud_tpus))
+    if reader is None:
+        reader = _readers[release, cloud_tpus] = PodReader(_MAX_TEMPLATES, release, cloud_tpus=cloud_tpus)
+    return reader
 
 
 def read_pod(
@@ -433,9 +429,9 @@ def read_pod_with_warning(
     return shared_reader(release, cloud_tpus=cloud_tpus).read_with_warning(pod)
 
 
-def salvage_pod(pod: pods.Pod, why: str) -> facts.Pod:
+def salvage_pod(pod: pods.Pod, reason: str) -> facts.Pod:
     """Salvage a pod with the shared reader. See `PodReader.salvage`."""
-    return shared_reader(scheduler_releases.DEFAULT_RELEASE).salvage(pod, why)
+    return shared_reader(scheduler_releases.DEFAULT_RELEASE).salvage(pod, reason)
 
 
 def forget_unused_templates() -> None:

@@ -92,8 +92,8 @@ def read_pod_volumes(volumes: list[pods.Volume] | None) -> tuple[facts.Volume, .
 
     The claim name of an ephemeral volume depends on the pod: `resolve_ephemeral_claims` fills it in.
     """
-    found = (_read_pod_volume(volume, f"spec.volumes[{i}]") for i, volume in enumerate(volumes or ()))
-    return tuple(volume for volume in found if volume is not None)
+    pod_volumes = (_read_pod_volume(volume, f"spec.volumes[{i}]") for i, volume in enumerate(volumes or ()))
+    return tuple(volume for volume in pod_volumes if volume is not None)
 
 
 def resolve_ephemeral_claims(
@@ -209,7 +209,7 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
     metadata, spec = volume.meta, volume.spec or core.PersistentVolumeSpec()
     claim = spec.claim_ref or core.ObjectReference()
     affinity = spec.node_affinity.required if spec.node_affinity else None
-    source, driver, handle, why = _read_source(spec, metadata)
+    source, driver, handle, reason = _read_source(spec, metadata)
     return facts.PersistentVolume(
         name=metadata.name or "",
         uid=metadata.uid or "",
@@ -228,7 +228,7 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
         source=source,
         driver=driver,
         handle=handle,
-        untranslatable=why,
+        untranslatable=reason,
         attributes_class=spec.volume_attributes_class_name or "",
     )
 
@@ -243,8 +243,8 @@ def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> 
     azure_kind = spec.azure_disk.kind if spec.azure_disk is not None else None
     disk = _read_disk(spec)
     handle = find_volume_handle(source, disk, metadata.labels) if is_managed_azure_disk(azure_kind) else ""
-    why = "" if handle else explain_missing_handle(source, disk, metadata.labels, azure_kind)
-    return source, CSI_DRIVERS[source], handle, why
+    reason = "" if handle else explain_missing_handle(source, disk, metadata.labels, azure_kind)
+    return source, CSI_DRIVERS[source], handle, reason
 
 
 def _read_disk(spec: core.PersistentVolumeSpec) -> str:
@@ -313,12 +313,12 @@ def read_storage_class(storage_class: core.StorageClass) -> facts.StorageClass:
 
 def _read_topology(term: core.TopologyTerm) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return the (key, values) pairs of a term; none, which no node matches, if one cannot be parsed."""
-    found = tuple(
+    expressions = tuple(
         (topology_expression.key or "", tuple(topology_expression.values or ()))
         for topology_expression in term.match_label_expressions or ()
     )
-    is_parsable = not any(selectors.validate_requirement(key, Operator.IN, values) for key, values in found)
-    return found if is_parsable else ()
+    is_parsable = not any(selectors.validate_requirement(key, Operator.IN, values) for key, values in expressions)
+    return expressions if is_parsable else ()
 
 
 def read_csi_node(node: core.CSINode) -> facts.CSINode:

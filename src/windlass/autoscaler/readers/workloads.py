@@ -8,7 +8,7 @@ from windlass import errors
 from windlass.autoscaler.readers import pods
 from windlass.engine.capacity_apis import proactive_pods
 from windlass.engine.model import facts, node_groups
-from windlass.kube import fields, lenient_decoder, selectors
+from windlass.kube import fields, scheme, selectors
 from windlass.kube.models import core, meta, workloads
 from windlass.kube.models import pods as models
 from windlass.selectors import EVERYTHING
@@ -59,7 +59,7 @@ def _decode_spec(raw: msgspec.Raw) -> models.PodSpec:
     try:
         return models.decode_spec(bytes(raw))
     except RecursionError:
-        return models.decode_spec(bytes(lenient_decoder.repair_spec(raw)))
+        return models.decode_spec(bytes(scheme.repair_spec(raw)))
 
 
 def _attribute_warning(complaint: errors.InvalidObject, name: str) -> errors.InvalidObject:
@@ -113,7 +113,7 @@ def _allows_unhealthy(budget: workloads.PodDisruptionBudget) -> bool:
     return desired > 0 and (status.current_healthy or 0) >= desired
 
 
-def salvage_budget(budget: workloads.PodDisruptionBudget, why: str) -> facts.PodDisruptionBudget:
+def salvage_budget(budget: workloads.PodDisruptionBudget, reason: str) -> facts.PodDisruptionBudget:
     """Salvage an unreadable PodDisruptionBudget: it allows no disruption, and without a readable selector it selects
     all pods.
     """

@@ -243,8 +243,10 @@ class DecisionRecorder:
         spelled = [value_codec.encode_pod_template(kind, specs.setdefault(kind.spec, len(specs))) for kind in kinds]
         self._kinds += len(kinds)
         new: list[facts.PodSpec] = list(specs)[first:] if len(specs) > first else []
-        found = {"changes": [snapshot_journal.encode_change(change) for change in noted]}
-        return found | ({"kinds": spelled, "specs": [value_codec.encode_value(spec) for spec in new]} if kinds else {})
+        encoded = {"changes": [snapshot_journal.encode_change(change) for change in noted]}
+        return encoded | (
+            {"kinds": spelled, "specs": [value_codec.encode_value(spec) for spec in new]} if kinds else {}
+        )
 
     def _is_known(self, memory: LoopMemory) -> bool:
         """Whether a reader of the file can derive the volatile memory."""
@@ -256,12 +258,12 @@ class DecisionRecorder:
             return {}
         if memory is self._given:
             return {"again": True}
-        found: dict[str, Any] = {}
+        changed_parts: dict[str, Any] = {}
         if memory.durable is not self._result.durable:
-            found["durable"] = value_codec.encode_durable(memory.durable)
+            changed_parts["durable"] = value_codec.encode_durable(memory.durable)
         if memory.volatile is not self._result.volatile:
-            found["volatile"] = value_codec.encode_volatile(memory.volatile)
-        return {"memory": found}
+            changed_parts["volatile"] = value_codec.encode_volatile(memory.volatile)
+        return {"memory": changed_parts}
 
     def _encode_result(self, done: Decision | DrainLoopResult) -> value_codec.Plain:
         told: dict[str, Any] = {"next_s": done.quiet_until_s if isinstance(done, Decision) else done.next_s}
@@ -340,7 +342,7 @@ def _encode_beginning(
 
 def _encode_observation(last: Observation, observation: Observation) -> value_codec.Plain:
     """Encode changes of the observation that are not in the snapshot."""
-    found = {
+    encoded = {
         "groups": value_codec.GROUP_CODEC.find_changes(last.groups, observation.groups),
         "daemon_sets": value_codec.DAEMON_SET_CODEC.find_changes(last.daemon_sets, observation.daemon_sets),
         "budgets": value_codec.BUDGET_CODEC.find_changes(last.budgets, observation.budgets),
@@ -354,20 +356,20 @@ def _encode_observation(last: Observation, observation: Observation) -> value_co
     if observation.controllers is not last.controllers and observation.controllers != last.controllers:
         known = tuple((last.controllers or {}).values())
         new = None if observation.controllers is None else tuple(observation.controllers.values())
-        found["controllers"] = value_codec.CONTROLLER_CODEC.find_changes(known, new or ()) or []
+        encoded["controllers"] = value_codec.CONTROLLER_CODEC.find_changes(known, new or ()) or []
     if observation.evictions != last.evictions:
-        found["evictions"] = value_codec.encode_value(observation.evictions)
+        encoded["evictions"] = value_codec.encode_value(observation.evictions)
     if observation.held != last.held:
-        found["held"] = value_codec.encode_value(observation.held)
+        encoded["held"] = value_codec.encode_value(observation.held)
     if observation.priorities != last.priorities:
-        found["priorities"] = value_codec.encode_rules(observation.priorities)
+        encoded["priorities"] = value_codec.encode_rules(observation.priorities)
     if observation.opinions:
-        found["opinions"] = value_codec.encode_value(observation.opinions)
+        encoded["opinions"] = value_codec.encode_value(observation.opinions)
     if observation.refused:
-        found["refused"] = value_codec.encode_value(observation.refused)
+        encoded["refused"] = value_codec.encode_value(observation.refused)
     if observation.failed:
-        found["failed"] = value_codec.encode_failed(observation.failed)
-    changed = {name: item for name, item in found.items() if item is not None}
+        encoded["failed"] = value_codec.encode_failed(observation.failed)
+    changed = {name: item for name, item in encoded.items() if item is not None}
     return {"seen": changed} if changed else {}
 
 

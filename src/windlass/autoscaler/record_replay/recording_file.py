@@ -185,8 +185,8 @@ def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        why = "another process writes it; expected a file of its own"
-        raise BlockingIOError(errno.EWOULDBLOCK, why, str(path)) from None
+        reason = "another process writes it; expected a file of its own"
+        raise BlockingIOError(errno.EWOULDBLOCK, reason, str(path)) from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
             raise
@@ -277,8 +277,8 @@ def _unpack_frames(path: Path, file: BinaryIO) -> Generator[Plain, None, bool]:
                 return True
             memory_bytes += estimate_bytes(frame)
             if memory_bytes > _MEMORY_BYTES + _MEMORY_PER_BYTE * file.tell():
-                found = f"found {file.tell()} bytes that would take {memory_bytes >> 20} MiB of memory"
-                raise errors.InvalidInput(f"{path}: {found}, expected a file that --record wrote")
+                excess = f"found {file.tell()} bytes that would take {memory_bytes >> 20} MiB of memory"
+                raise errors.InvalidInput(f"{path}: {excess}, expected a file that --record wrote")
             try:
                 plain = unpack(frame)
             except (msgspec.DecodeError, RecursionError, ValueError):

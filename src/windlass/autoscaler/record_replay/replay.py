@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from windlass import errors
-from windlass.autoscaler import shadow_actions, shadow_mode
+from windlass.autoscaler import shadow_comparison, shadow_mode
 from windlass.autoscaler.record_replay import recorder, recording_file, snapshot_journal, value_codec
 from windlass.engine import time_limits
 from windlass.engine.drain_loop import DrainLoopResult, advance
@@ -126,17 +126,17 @@ class Recording:
         given = StartMemory(frame.get("again", False), frame.get("memory"))
         return RecordedStep(number, frame["of"], frame["at_s"], self._seen, given, recorded)
 
-    def _read_observation(self, found: value_codec.Plain) -> Observation:
+    def _read_observation(self, encoded: value_codec.Plain) -> Observation:
         """Read an observation: the same object as before where nothing changed, as in the recorded process."""
         last = self._seen
-        if not found and not last.opinions and not last.refused and not last.failed:
+        if not encoded and not last.opinions and not last.refused and not last.failed:
             return last
         new: dict[str, Any] = {
             "opinions": value_codec.decode_value(
-                tuple[scale_up_status.BestOptionsResponse, ...], found.get("opinions", ())
+                tuple[scale_up_status.BestOptionsResponse, ...], encoded.get("opinions", ())
             ),
-            "refused": value_codec.decode_value(dict[str, node_groups.InstanceError], found.get("refused", {})),
-            "failed": value_codec.decode_failed(found.get("failed", ())),
+            "refused": value_codec.decode_value(dict[str, node_groups.InstanceError], encoded.get("refused", {})),
+            "failed": value_codec.decode_failed(encoded.get("failed", ())),
         }
         for name, members in (
             ("groups", value_codec.GROUP_CODEC),
@@ -147,20 +147,20 @@ class Recording:
             ("spares", value_codec.BUFFER_POD_CODEC),
             ("machine_drain_rules", value_codec.DRAIN_RULE_CODEC),
         ):
-            if name in found:
-                new[name] = members.apply_changes(getattr(last, name), found[name])
-        if "controllers" in found:
-            new["controllers"] = _index_controllers(self._change_controllers(found["controllers"]))
-        if "evictions" in found:
-            new["evictions"] = value_codec.decode_value(EvictionState, found["evictions"])
-        if "held" in found:
-            new["held"] = value_codec.decode_value(tuple[node_groups.HeldGroup, ...], found["held"])
-        if "priorities" in found:
-            new["priorities"] = value_codec.decode_rules(found["priorities"])
+            if name in encoded:
+                new[name] = members.apply_changes(getattr(last, name), encoded[name])
+        if "controllers" in encoded:
+            new["controllers"] = _index_controllers(self._change_controllers(encoded["controllers"]))
+        if "evictions" in encoded:
+            new["evictions"] = value_codec.decode_value(EvictionState, encoded["evictions"])
+        if "held" in encoded:
+            new["held"] = value_codec.decode_value(tuple[node_groups.HeldGroup, ...], encoded["held"])
+        if "priorities" in encoded:
+            new["priorities"] = value_codec.decode_rules(encoded["priorities"])
         return replace(last, **new)
 
-    def _change_controllers(self, found: value_codec.Plain) -> tuple[facts.Controller, ...]:
-        return value_codec.CONTROLLER_CODEC.apply_changes(tuple((self._seen.controllers or {}).values()), found)
+    def _change_controllers(self, encoded: value_codec.Plain) -> tuple[facts.Controller, ...]:
+        return value_codec.CONTROLLER_CODEC.apply_changes(tuple((self._seen.controllers or {}).values()), encoded)
 
 
 def restore_memory(given: StartMemory, before: LoopMemory, result: LoopMemory) -> LoopMemory:
@@ -307,11 +307,11 @@ def compare_decisions(recording: Recording, settings: Settings) -> Iterator[Deci
         would = chooser.decide(turn.step)
         if turn.done.question is not None:
             continue  # not acted on: it was decided again with the expander's answer
-        done, wanted = _by_subject(was), _by_subject(would)
-        more, less = wanted.keys() - done.keys(), done.keys() - wanted.keys()
+        done, desired = _by_subject(was), _by_subject(would)
+        more, less = desired.keys() - done.keys(), done.keys() - desired.keys()
         yield DecisionComparison(
             turn,
-            tuple(step for subject, step in wanted.items() if subject in more - missing),
+            tuple(step for subject, step in desired.items() if subject in more - missing),
             tuple(step for subject, step in done.items() if subject in less),
             bool(more or less),
         )
@@ -324,7 +324,7 @@ class _AlternativeDecider:
     def __init__(self, memory: LoopMemory, settings: Settings) -> None:
         self._settings = settings
         self._before = self._after = memory
-        self._sight: shadow_actions.ActionBaseline | None = None
+        self._sight: shadow_comparison.ActionBaseline | None = None
 
     def decide(self, step: RecordedStep) -> explain_context.ExplainContext:
         observation, now_s, settings = step.seen, step.now_s, self._settings
@@ -334,11 +334,13 @@ class _AlternativeDecider:
         return explain_context.ExplainContext(decision.evaluated, memory, settings, now_s, decision)
 
     def _adopt_memory(self, step: RecordedStep) -> LoopMemory:
-        found = (
-            shadow_actions.find_observed_actions(self._sight, step.seen, step.now_s) if self._sight is not None else ()
+        observed_actions = (
+            shadow_comparison.find_observed_actions(self._sight, step.seen, step.now_s)
+            if self._sight is not None
+            else ()
         )
-        self._sight = shadow_actions.take_baseline(step.seen)
-        return shadow_mode.adopt_actions(self._after, found, step.seen, self._settings, step.now_s)
+        self._sight = shadow_comparison.take_baseline(step.seen)
+        return shadow_mode.adopt_actions(self._after, observed_actions, step.seen, self._settings, step.now_s)
 
 
 def _by_subject(at: explain_context.ExplainContext) -> dict[Hashable, cluster.PlanStep]:

@@ -271,7 +271,7 @@ class ChangeApplier:
     ) -> None:
         table = self._snapshot.pods
         if own is None:
-            found: value_codec.OwnPodFields = (
+            own_fields: value_codec.OwnPodFields = (
                 table.names[row],
                 table.uids[row],
                 table.labels[row],
@@ -279,9 +279,9 @@ class ChangeApplier:
             )
         else:
             name, uid, labels, created_s = own
-            found = name, uid, tuple(labels), created_s
+            own_fields = name, uid, tuple(labels), created_s
         where = self._snapshot.nodes.names[node] if isinstance(node, int) else node
-        pod = value_codec.make_pod(self.kinds[kind], found, where, deleted_s, since_s)
+        pod = value_codec.make_pod(self.kinds[kind], own_fields, where, deleted_s, since_s)
         self._snapshot.add_pod(replace(pod, health=facts.PodHealth(health), scheduling_reason=scheduling_reason))
 
     def _set_health(self, row: int, health: str) -> None:
@@ -294,8 +294,8 @@ class ChangeApplier:
         table = self._snapshot.pods
         return table.uids[row] or table.key(row)
 
-    def _set_namespaces(self, found: value_codec.Plain) -> None:
-        self._snapshot.set_namespaces([value_codec.decode_value(facts.Namespace, item) for item in found])
+    def _set_namespaces(self, encoded: value_codec.Plain) -> None:
+        self._snapshot.set_namespaces([value_codec.decode_value(facts.Namespace, item) for item in encoded])
 
 
 def encode_snapshot(snapshot: Snapshot, specs: SpecNumbers) -> value_codec.Plain:

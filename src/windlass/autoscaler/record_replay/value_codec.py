@@ -44,12 +44,12 @@ def encode_value(value: Any) -> Plain:
     if isinstance(value, tuple | list):
         return [encode_value(item) for item in value]
     if dataclasses.is_dataclass(kind):
-        found = ((name, getattr(value, name), default) for name, default in _fields(kind))
-        return {name: encode_value(entry) for name, entry, default in found if not default(entry)}
+        named_fields = ((name, getattr(value, name), default) for name, default in _fields(kind))
+        return {name: encode_value(entry) for name, entry, default in named_fields if not default(entry)}
     if isinstance(value, Mapping):
-        return {key: encode_value(each) for key, each in value.items()}
+        return {key: encode_value(item) for key, item in value.items()}
     if isinstance(value, frozenset):
-        return sorted(encode_value(each) for each in value)
+        return sorted(encode_value(item) for item in value)
     if isinstance(value, enum.Enum):
         return value.value
     raise TypeError(f"{kind.__name__} cannot be recorded")
@@ -118,8 +118,8 @@ def remove_storage_fact(snapshot: Snapshot, plain: Plain) -> None:
 
 def _decode_storage_fact(plain: Plain) -> StorageFact | dynamic_resources.DeviceFact:
     name, fact = plain
-    found: StorageFact | dynamic_resources.DeviceFact = decode_value(_STORED_TYPES[name], fact)
-    return found
+    stored: StorageFact | dynamic_resources.DeviceFact = decode_value(_STORED_TYPES[name], fact)
+    return stored
 
 
 def encode_rules(rules: tuple[priority.PriorityRule, ...]) -> Plain:

@@ -194,8 +194,8 @@ class _NodeEviction:
     def _explain_wait(self, pod: facts.Pod) -> drainability.DrainabilityStatus:
         """The status that makes the drain wait for the pod to complete."""
         rules = self._context.drain_rules
-        if pod.drain_behavior is facts.DrainBehavior.DRAIN and (why := rules.on_node(pod.node_name).unreadable):
-            return machine_drain.unreadable_drain_rules_status(why)
+        if pod.drain_behavior is facts.DrainBehavior.DRAIN and (reason := rules.on_node(pod.node_name).unreadable):
+            return machine_drain.unreadable_drain_rules_status(reason)
         rule = rules.find(pod)
         return (
             None if rule is None else machine_drain.machine_drain_rule_status(rule)
@@ -326,13 +326,13 @@ class RemainingPods:
 def find_remaining_pods(drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> RemainingPods:
     """Classify the pods that are still on the node."""
     snapshot = context.observation.snapshot
-    found: dict[str, list[facts.Pod]] = {"holding": [], "agents": [], "late": []}
+    by_kind: dict[str, list[facts.Pod]] = {"holding": [], "agents": [], "late": []}
     for row in snapshot.pods_on(snapshot.nodes.rows[drain.name]):
         pod = snapshot.pod(row)
         part = _classify_pod(pod, drain, evicting, context)
         if part:
-            found[part].append(pod)
-    return RemainingPods(**{part: tuple(pods) for part, pods in found.items()})
+            by_kind[part].append(pod)
+    return RemainingPods(**{part: tuple(pods) for part, pods in by_kind.items()})
 
 
 def _classify_pod(pod: facts.Pod, drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> str:

@@ -155,9 +155,9 @@ def delete_nodes(drains: Sequence[NodeDrain], context: ActuationContext) -> None
         if group is None:
             for drain in batch:
                 drain.fail(DrainFailureReason.GROUP_MISSING)
-        elif (why := _find_deletion_blocker(group, batch, context)) is not None:
+        elif (reason := _find_deletion_blocker(group, batch, context)) is not None:
             for drain in batch:
-                drain.fail(why)
+                drain.fail(reason)
         elif not _wait_for_batch(id, batch, drains, context):
             _delete_batch(group, batch, context)
 

@@ -123,9 +123,9 @@ class NodeDrain:
         """Forget it."""
         self.status = DrainStatus(self.name, self.begun.group, phase, failure=self.progress.failure)
 
-    def fail(self, why: DrainFailureReason, *details: str) -> None:
+    def fail(self, reason: DrainFailureReason, *details: str) -> None:
         """Give it up. Nothing else is done to it but undoing."""
-        self.update(failure=DrainFailure(why, self.now_s, details))
+        self.update(failure=DrainFailure(reason, self.now_s, details))
         self.instructions.clear()
         self.status = None
 

@@ -132,12 +132,12 @@ def _carry_over(drain: NodeDrain) -> StartedDrain:
 
 
 def _record_failure(
-    durable: DurableMemory, drain: NodeDrain, why: DrainFailureReason, context: ActuationContext
+    durable: DurableMemory, drain: NodeDrain, reason: DrainFailureReason, context: ActuationContext
 ) -> DurableMemory:
     always = context.settings.deviations.pause_after_failed_drains
-    if always or why in _TAINT_FAILURES:
+    if always or reason in _TAINT_FAILURES:
         durable = replace(durable, activity=replace(durable.activity, failed_s=context.now_s))
-    if always or why is DrainFailureReason.DELETION_REFUSED:
+    if always or reason is DrainFailureReason.DELETION_REFUSED:
         durable = _update_activity(durable, drain, failed_s=context.now_s)
     return _drop_scale_down_request(durable, drain)
 
@@ -157,10 +157,10 @@ def _update_activity(durable: DurableMemory, drain: NodeDrain, **times: float) -
 
 def _drop_scale_down_request(durable: DurableMemory, drain: NodeDrain) -> DurableMemory:
     asked = durable.health.requests
-    left = tuple(
+    remaining = tuple(
         scale_down_request for scale_down_request in asked.scale_downs if scale_down_request.node != drain.name
     )
-    return replace(durable, health=replace(durable.health, requests=replace(asked, scale_downs=left)))
+    return replace(durable, health=replace(durable.health, requests=replace(asked, scale_downs=remaining)))
 
 
 def resume_after_restart(drains: Mapping[str, StartedDrain]) -> dict[str, StartedDrain]:

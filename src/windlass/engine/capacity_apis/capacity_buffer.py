@@ -111,17 +111,17 @@ class UndefinedBufferSize(ValueError):
 
 def count_buffer_pods(buffer: CapacityBuffer, requests: Mapping[str, Quantity], workload_replicas: int | None) -> int:
     """How many pods. `workload_replicas`: of the workload that the buffer follows, where it does."""
-    wanted = -1
+    desired = -1
     if buffer.replicas is not None:
-        wanted = max(0, buffer.replicas)
+        desired = max(0, buffer.replicas)
     if buffer.percentage is not None and workload_replicas is not None:
-        wanted = max(wanted, _take_share(buffer.percentage, workload_replicas))
+        desired = max(desired, _take_share(buffer.percentage, workload_replicas))
     if buffer.limits is not None:
         most = _count_within(requests, buffer.limits)
-        return min(wanted, most) if wanted >= 0 else most
-    if wanted < 0:
+        return min(desired, most) if desired >= 0 else most
+    if desired < 0:
         raise UndefinedBufferSize(NO_SIZE_DEFINED)
-    return wanted
+    return desired
 
 
 def _take_share(percentage: int, replicas: int) -> int:
@@ -177,17 +177,17 @@ class QuotaAllowance:
     faults: list[str] = field(default_factory=list)
     _reserved: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
 
-    def reserve(self, sample: SamplePod, wanted: int) -> tuple[int, list[str]]:
+    def reserve(self, sample: SamplePod, desired: int) -> tuple[int, list[str]]:
         """(how many pods may be kept room for, the quotas that are in the way of more). They are reserved."""
         asked = _name_requests(sample)
         matching = [quota for quota in self.quotas if self._counts(quota, sample)]
         rooms = {quota.name: self._find_room(quota, asked) for quota in matching}
-        allowed = min((wanted, *rooms.values()))
+        allowed = min((desired, *rooms.values()))
         if allowed > 0:
             for quota in matching:
                 for name in asked.keys() & quota.hard.keys():
                     self._reserved[quota.name, name] += asked[name].nano * allowed
-        return allowed, [name for name, room in rooms.items() if room < wanted]
+        return allowed, [name for name, room in rooms.items() if room < desired]
 
     def _counts(self, quota: ResourceQuota, sample: SamplePod) -> bool:
         try:
@@ -202,10 +202,10 @@ class QuotaAllowance:
             if name not in asked or not asked[name].nano:
                 continue
             used = quota.used[name].nano if name in quota.used else 0
-            left = hard.nano - used - self._reserved[quota.name, name]
-            if left < 0:
+            remaining = hard.nano - used - self._reserved[quota.name, name]
+            if remaining < 0:
                 return 0
-            most = min(most, left // asked[name].nano)
+            most = min(most, remaining // asked[name].nano)
         return most
 
 
@@ -307,14 +307,14 @@ def reconcile_buffers(
         key=lambda capacity_buffer: (capacity_buffer.created_s, capacity_buffer.name),
     )
     allowance, statuses, missing = QuotaAllowance(quotas), dict[str, BufferStatus](), False
-    for one in ours:
-        kept = what.get(one.key)
+    for own_buffer in ours:
+        kept = what.get(own_buffer.key)
         missing |= isinstance(kept, str)
-        status = one.status if kept is None else _resolve(one, kept, now_s)
+        status = own_buffer.status if kept is None else _resolve(own_buffer, kept, now_s)
         counted = (kept.before or kept.sample) if isinstance(kept, ResolvedTemplate) else None
         if counted is not None and status.replicas is not None and counted.requests:
-            status = _limit(one, status, counted, allowance, now_s)
-        statuses[one.key] = status
+            status = _limit(own_buffer, status, counted, allowance, now_s)
+        statuses[own_buffer.key] = status
     return ReconciledBuffers(statuses, missing or bool(allowance.faults))
 
 
@@ -332,23 +332,23 @@ def _resolve(buffer: CapacityBuffer, kept: ResolvedTemplate | str, now_s: float)
     return set_buffer_condition(status, READY_FOR_PROVISIONING, True, "AttributesSetSuccessfully", "ready", now_s)
 
 
-def _set_not_ready(status: BufferStatus, why: str, now_s: float) -> BufferStatus:
+def _set_not_ready(status: BufferStatus, reason: str, now_s: float) -> BufferStatus:
     return set_buffer_condition(
-        status, READY_FOR_PROVISIONING, False, "error", f"Buffer not ready for provisioning: {why}", now_s
+        status, READY_FOR_PROVISIONING, False, "error", f"Buffer not ready for provisioning: {reason}", now_s
     )
 
 
 def _limit(
     buffer: CapacityBuffer, status: BufferStatus, sample: SamplePod, allowance: QuotaAllowance, now_s: float
 ) -> BufferStatus:
-    wanted = status.replicas or 0
-    allowed, blocking = allowance.reserve(sample, wanted)
+    desired = status.replicas or 0
+    allowed, blocking = allowance.reserve(sample, desired)
     message = ""
-    if allowed < wanted:
-        message = f"Buffer replicas limited from {wanted} to {allowed} due to quotas: {', '.join(blocking)}"
+    if allowed < desired:
+        message = f"Buffer replicas limited from {desired} to {allowed} due to quotas: {', '.join(blocking)}"
         status = replace(status, replicas=allowed)
     return set_buffer_condition(
-        status, LIMITED_BY_QUOTAS, allowed < wanted, "ResourceQuotasAllocated", message, now_s, buffer.generation
+        status, LIMITED_BY_QUOTAS, allowed < desired, "ResourceQuotasAllocated", message, now_s, buffer.generation
     )
 
 

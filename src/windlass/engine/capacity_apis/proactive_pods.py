@@ -34,23 +34,23 @@ def desired_job_pods(parallelism: int | None, completions: int | None, succeeded
     return max(min((1 if completions is None else completions) - succeeded, at_once), 0)
 
 
-def find_missing_pods(wanted: Mapping[str, int], pods: Iterable[facts.Pod]) -> list[MissingPods]:
-    """What each controller lacks. `wanted` goes by uid; `pods` are all that count: bound, pending, gated."""
+def find_missing_pods(desired: Mapping[str, int], pods: Iterable[facts.Pod]) -> list[MissingPods]:
+    """What each controller lacks. `desired` goes by uid; `pods` are all that count: bound, pending, gated."""
     newest: dict[str, facts.Pod] = {}
-    counts = dict.fromkeys(wanted, 0)
+    counts = dict.fromkeys(desired, 0)
     for pod in pods:
-        if pod.owner is None or pod.owner.uid not in wanted:
+        if pod.owner is None or pod.owner.uid not in desired:
             continue
         counts[pod.owner.uid] += 1
         known = newest.get(pod.owner.uid)
         if known is None or pod.created_s > known.created_s:
             newest[pod.owner.uid] = pod
-    missing, left = list[MissingPods](), settings.MAX_INJECTED_PODS
+    missing, remaining = list[MissingPods](), settings.MAX_INJECTED_PODS
     for uid, pod in newest.items():
-        lacking = min(wanted[uid] - counts[uid], left)
+        lacking = min(desired[uid] - counts[uid], remaining)
         if lacking > 0:
             missing.append(_copy(pod, lacking))
-            left -= lacking
+            remaining -= lacking
     return missing
 
 
@@ -85,18 +85,18 @@ def count_pods_by_owner(snapshot: Snapshot, owners: Collection[str]) -> dict[str
     table = snapshot.pods
     rows = np.concatenate((np.flatnonzero(table.node_rows >= 0), np.array(snapshot.pending(), np.intp)))
     counts = np.bincount(table.template_ids[rows], minlength=len(table.template_keys)).tolist()
-    found: dict[str, int] = {}
+    pods: dict[str, int] = {}
     for kind, count in zip(table.template_keys, counts, strict=True):
         if kind.owner is not None and kind.owner.uid in owners:
-            found[kind.owner.uid] = found.get(kind.owner.uid, 0) + count
-    return found
+            pods[kind.owner.uid] = pods.get(kind.owner.uid, 0) + count
+    return pods
 
 
 def inject_missing_pods(
     snapshot: Snapshot, controllers: Iterable[facts.Controller], pending: Sequence[int]
 ) -> list[int]:
     """Append what controllers lack to the snapshot's fork; return the rows. `pending` are rows of pods that wait."""
-    wanted = {
+    desired = {
         controller.uid: controller.replicas
         for controller in controllers
         if controller.kind in SUPPORTED_CONTROLLERS and controller.creates_at_once
@@ -105,7 +105,7 @@ def inject_missing_pods(
     owned = {
         number: kind.owner.uid
         for number, kind in enumerate(table.template_keys)
-        if kind.owner is not None and kind.owner.uid in wanted and number not in table.pending_left_out
+        if kind.owner is not None and kind.owner.uid in desired and number not in table.pending_left_out
     }
     waiting = set(pending)
     kinds, bound = table.template_ids.tolist(), (table.node_rows >= 0).tolist()
@@ -116,7 +116,7 @@ def inject_missing_pods(
         for row in snapshot.pending()
         if kinds[row] in owned and row not in waiting and table.template_key(row).is_gated
     ]
-    found: list[int] = []
-    for missing in find_missing_pods(wanted, (snapshot.pod(row) for row in rows)):
-        found += snapshot.append_pods(missing.like, list(missing.names))
-    return found
+    injected_rows: list[int] = []
+    for missing in find_missing_pods(desired, (snapshot.pod(row) for row in rows)):
+        injected_rows += snapshot.append_pods(missing.like, list(missing.names))
+    return injected_rows

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from windlass.engine.capacity_apis import provisioning_request_conditions, provisioning_request_queue
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.capacity_apis.provisioning_request_queue import RequestQueue, count_by_request, inject_request_pods
 from windlass.engine.model import arrays, scale_up_status, settings
 from windlass.engine.model.provisioning import ProvisioningRequest
@@ -75,19 +75,17 @@ def check_capacity(
     placer = shape_placer.Placer(inputs.snapshot, inputs.settings.filters)
     result, places = ScaleUpResult.NO_OPTIONS, dict[str, str]()
     for request in requests:
-        queue.set_condition(request, provisioning_request_conditions.IS_ACCEPTED)
+        queue.set_condition(request, provisioning_request_queue.IS_ACCEPTED)
         explains = queue.explains_rejections and len(requests) == 1  # for each of a batch it would take too long
-        found, why_not = _find_capacity(queue, placer, request, injected.get(request.key), search, explains)
-        if found is not None:
-            places |= found
-            queue.set_condition(request, provisioning_request_conditions.CAPACITY_FOUND)
+        has_capacity, why_not = _find_capacity(queue, placer, request, injected.get(request.key), search, explains)
+        if has_capacity is not None:
+            places |= has_capacity
+            queue.set_condition(request, provisioning_request_queue.CAPACITY_FOUND)
             result = ScaleUpResult.SUCCESSFUL
         elif request.parameters.get(NO_RETRY_PARAMETER) == "true":
-            queue.set_condition(
-                request, append_reason(provisioning_request_conditions.CAPACITY_NOT_FOUND_FINALLY, why_not)
-            )
+            queue.set_condition(request, append_reason(provisioning_request_queue.CAPACITY_NOT_FOUND_FINALLY, why_not))
         else:
-            queue.set_condition(request, append_reason(provisioning_request_conditions.CAPACITY_NOT_FOUND, why_not))
+            queue.set_condition(request, append_reason(provisioning_request_queue.CAPACITY_NOT_FOUND, why_not))
         if time.exhausted():
             break
     return result, places
@@ -156,11 +154,11 @@ def explain_rejected_nodes(
 
 
 def append_reason(
-    update: provisioning_request_conditions.ConditionUpdate, why: str
-) -> provisioning_request_conditions.ConditionUpdate:
+    update: provisioning_request_queue.ConditionUpdate, reason: str
+) -> provisioning_request_queue.ConditionUpdate:
     """The condition with the reason after Cluster Autoscaler's message, shortened to a readable length."""
-    text = why if len(why) <= MAX_MESSAGE_CHARS else f"{why[:MAX_MESSAGE_CHARS]}…"
-    return replace(update, message=f"{update.message} {text}") if why else update
+    text = reason if len(reason) <= MAX_MESSAGE_CHARS else f"{reason[:MAX_MESSAGE_CHARS]}…"
+    return replace(update, message=f"{update.message} {text}") if reason else update
 
 
 def find_unplaced(inputs: ScaleUpInputs, rows: Sequence[int], search: hinting.HintingState) -> list[int]:
@@ -199,18 +197,18 @@ def _propose_across_groups(inputs: ScaleUpInputs, rows: Sequence[int]) -> scale_
 def _find_rounds(inputs: ScaleUpInputs, rows: Sequence[int]) -> list[scale_up_status.ScaleUpProposal]:
     """Proposals, group after group, until all pods have a place; nothing if one has none."""
     rounds: list[scale_up_status.ScaleUpProposal] = []
-    groups, left, planner = inputs.groups, list(rows), orchestrator.make_planner(inputs)
-    while left:
-        proposal = planner.propose(orchestrator.build_equivalence_groups(inputs, left))
+    groups, remaining, planner = inputs.groups, list(rows), orchestrator.make_planner(inputs)
+    while remaining:
+        proposal = planner.propose(orchestrator.build_equivalence_groups(inputs, remaining))
         if proposal.result is not scale_up_status.ScaleUpResult.SUCCESSFUL or not proposal.increases:
             return []
         rounds.append(proposal)
         groups = orchestrator.simulate_increases(inputs.snapshot, groups, proposal, inputs.settings)
-        where = inputs.snapshot.pods.node_rows[left]
-        still = [row for row, node in zip(left, where.tolist(), strict=True) if node == arrays.ABSENT]
-        if len(still) == len(left):
+        where = inputs.snapshot.pods.node_rows[remaining]
+        still = [row for row, node in zip(remaining, where.tolist(), strict=True) if node == arrays.ABSENT]
+        if len(still) == len(remaining):
             return []
-        left = still
+        remaining = still
         planner = orchestrator.make_planner(replace(inputs, groups=groups))
     return rounds
 
@@ -263,7 +261,7 @@ def _serve_request(queue: RequestQueue, inputs: ScaleUpInputs, pods: PodsInTurn,
             )
             injected: Mapping[str, Sequence[int]] = {}
         else:
-            batch = [selected] if provisioning_request_conditions.is_check_capacity(selected, queue.instance) else []
+            batch = [selected] if provisioning_request_queue.is_check_capacity(selected, queue.instance) else []
             injected = {selected.key: pods.requested}
         if batch:
             time = inputs.timer.begin(
@@ -271,12 +269,12 @@ def _serve_request(queue: RequestQueue, inputs: ScaleUpInputs, pods: PodsInTurn,
             )
             result, places = check_capacity(queue, inputs, batch, injected, search, time)
             return _end_turn(scale_up_status.ScaleUpProposal(result), places=places)
-        if selected.class_name != provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS:
+        if selected.class_name != provisioning_request_queue.ATOMIC_SCALE_UP_CLASS:
             return _end_turn(scale_up_status.ScaleUpProposal(ScaleUpResult.NOT_TRIED))
         unplaced = find_unplaced(inputs, pods.requested, search)
         places = queue.find_places(snapshot, pods.requested)
         if not unplaced:
-            queue.set_condition(selected, provisioning_request_conditions.CAPACITY_FOUND, generation=False)
+            queue.set_condition(selected, provisioning_request_queue.CAPACITY_FOUND, generation=False)
             return _end_turn(scale_up_status.ScaleUpProposal(ScaleUpResult.NOT_NEEDED), places=places)
         return _end_turn(propose_atomic_scale_up(inputs, unplaced), selected.key, places)
     finally:
@@ -316,10 +314,10 @@ def record_results(
         unhelped = [row for group in proposal.remaining for row in group.rows if row >= first_row]
         remaining += count_by_request(inputs.snapshot, unhelped)
     if turn.scaled:
-        proposal, update = proposals[0], provisioning_request_conditions.CAPACITY_PROVISIONED
+        proposal, update = proposals[0], provisioning_request_queue.CAPACITY_PROVISIONED
         if proposal.result is not ScaleUpResult.SUCCESSFUL:
-            why = explain_rejected_groups(proposal, inputs.observation) if queue.explains_rejections else ""
-            update = append_reason(provisioning_request_conditions.CAPACITY_NOT_FOUND, why)
+            reason = explain_rejected_groups(proposal, inputs.observation) if queue.explains_rejections else ""
+            update = append_reason(provisioning_request_queue.CAPACITY_NOT_FOUND, reason)
         queue.set_condition(queue.find(turn.scaled), update, generation=False)
     existing = tuple(options.drop_injected_pods(proposal, first_row) for proposal in proposals)
     return RequestResults(replace(turn.status, proposals=existing), helped, remaining)

@@ -16,17 +16,19 @@ def assess_health(
     groups: Collection[node_groups.NodeGroup],
     group_of: Mapping[str, node_groups.NodeGroup],
     memory: cluster_health.HealthMemory,
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     now_s: float,
 ) -> cluster_health.ClusterHealth:
     """Assess all groups and the cluster. `group_of` is by node name, for nodes that belong to a group."""
     since = readiness.track_unregistered(nodes, groups, memory.unregistered_since, now_s)
-    readiness_survey = readiness.classify_nodes(nodes, groups, group_of, since, chosen, now_s)
+    readiness_survey = readiness.classify_nodes(nodes, groups, group_of, since, active_settings, now_s)
     created_s = {node.name: node.created_s for node in nodes}
-    courses = {group.id: _make_tracker(group, readiness_survey, created_s, since, chosen, now_s) for group in groups}
+    courses = {
+        group.id: _make_tracker(group, readiness_survey, created_s, since, active_settings, now_s) for group in groups
+    }
     progress = {
         group.id: scale_requests.update_scale_request(
-            courses[group.id], memory.requests.scale_ups.get(group.id), memory.known, chosen.deviations
+            courses[group.id], memory.requests.scale_ups.get(group.id), memory.known, active_settings.deviations
         )
         for group in groups
     }
@@ -38,7 +40,7 @@ def assess_health(
         },
         scale_requests.drop_expired_scale_downs(memory.requests.scale_downs, now_s),
     )
-    backoffs = _update_backoffs(memory.backoffs, progress.values(), now_s, chosen.health)
+    backoffs = _update_backoffs(memory.backoffs, progress.values(), now_s, active_settings.health)
     targets = {group.id: group.target_size for group in groups}
     ranges = find_ranges(targets, readiness_survey.by_group, under_way)
     wrong_sizes = find_wrong_sizes(ranges, readiness_survey.by_group, memory.wrong_sizes, now_s)
@@ -47,7 +49,7 @@ def assess_health(
             group.id: cluster_health.GroupHealth(
                 readiness_survey.by_group.get(group.id),
                 ranges[group.id],
-                check_group(readiness_survey.by_group.get(group.id), ranges[group.id], chosen.health),
+                check_group(readiness_survey.by_group.get(group.id), ranges[group.id], active_settings.health),
                 progress[group.id],
                 wrong_sizes.get(group.id),
                 backoff.find_backoff(backoffs, group.id, now_s),
@@ -55,7 +57,7 @@ def assess_health(
             for group in groups
         },
         readiness_survey.total,
-        check_cluster(readiness_survey.total, len(nodes), chosen.health),
+        check_cluster(readiness_survey.total, len(nodes), active_settings.health),
         cluster_health.HealthMemory(
             under_way, backoffs, since, wrong_sizes, _collect_known_failures(courses.values(), readiness_survey.total)
         ),
@@ -98,14 +100,19 @@ def find_wrong_sizes(
 
 
 def check_group(
-    found: Readiness | None, acceptable: cluster_health.AcceptableRange, limits: settings.HealthSettings
+    assessed_health: Readiness | None, acceptable: cluster_health.AcceptableRange, limits: settings.HealthSettings
 ) -> cluster_health.HealthVerdict:
     """Does the group have the nodes that it should have by now? An empty group must just have been scaled up."""
-    if found is None:
+    if assessed_health is None:
         is_healthy = acceptable.target == 0 or (acceptable.min == 0 and acceptable.target > 0)
         return cluster_health.HealthVerdict(is_healthy, max(acceptable.min, 0), 0)
-    lacking = max(acceptable.min - len(found.ready) - len(found.suspended), 0)
-    nodes = sum(map(len, (found.ready, found.unready, found.not_started, found.suspended)))
+    lacking = max(acceptable.min - len(assessed_health.ready) - len(assessed_health.suspended), 0)
+    nodes = sum(
+        map(
+            len,
+            (assessed_health.ready, assessed_health.unready, assessed_health.not_started, assessed_health.suspended),
+        )
+    )
     return cluster_health.HealthVerdict(_is_tolerable(lacking, nodes, limits), lacking, nodes)
 
 
@@ -140,10 +147,10 @@ def _make_tracker(
     readiness_survey: readiness.ReadinessSurvey,
     created_s: Mapping[str, float],
     since: Mapping[str, float],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     now_s: float,
 ) -> scale_requests.GroupTracker:
-    time_s = settings.for_group(chosen, group.options).max_node_provision_time_s
+    time_s = settings.for_group(active_settings, group.options).max_node_provision_time_s
     return scale_requests.GroupTracker(
         group, readiness_survey.by_group.get(group.id, NO_NODES), created_s, since, time_s, now_s
     )

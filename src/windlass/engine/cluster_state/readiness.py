@@ -7,15 +7,30 @@
     unregistered          an instance without a node; long unregistered once it took longer than a node may take
 
 Instances that are being deleted or could not be created are not expected to register.
+
+A node that is Ready and still lacks a device or a driver counts as unready, as in Cluster Autoscaler's custom resources
+processors, in their order:
+
+    GPU   the node has the provider's GPU label, and none of the known GPU resources is allocatable
+    DRA   fewer complete device pools than the template of its group has
+    CSI   a driver that the provider's template of its group names is not in the node's CSINode
 """
 
 import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from windlass.engine.model import cluster_health, facts, node_groups, settings
+import numpy as np
+
+from windlass.engine.dra.inventory import are_pools_ready
+from windlass.engine.model import arrays, cluster_health, facts, node_groups, settings, well_known
+from windlass.engine.model.dynamic_resources import ResourceSlices
+from windlass.engine.model.scale_up_status import GroupTemplate
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 TROUBLE_CONDITIONS = frozenset({"DiskPressure", "NetworkUnavailable"})
 """Conditions that make a node unready where they are True. Others, as memory pressure, do not."""
@@ -143,15 +158,15 @@ def classify_nodes(
     groups: Collection[node_groups.NodeGroup],
     group_of: Mapping[str, node_groups.NodeGroup],
     unregistered_since: Mapping[str, float],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     now_s: float,
 ) -> ReadinessSurvey:
     """Sort nodes and unregistered instances by state. `group_of` is by node name; other nodes are in the total only."""
     instances = {instance.provider_id: instance.state for group in groups for instance in group.instances}
-    are_gone = chosen.deviations.count_leaving_nodes_as_gone
-    limits = {group.id: settings.for_group(chosen, group.options) for group in groups}
+    are_gone = active_settings.deviations.count_leaving_nodes_as_gone
+    limits = {group.id: settings.for_group(active_settings, group.options) for group in groups}
     ungrouped, by_group = (
-        _ReadinessBuilder(chosen.groups),
+        _ReadinessBuilder(active_settings.groups),
         {group_id: _ReadinessBuilder(group_defaults) for group_id, group_defaults in limits.items()},
     )
     for node in nodes:
@@ -223,3 +238,71 @@ class _ReadinessBuilder:
             resource_unready=tuple(self._resource_unready),
             leaving=tuple(self._leaving),
         )
+
+
+def mark_nodes_without_resources(
+    nodes: list[facts.Node],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    snapshot: "Snapshot",
+    remembered: Mapping[str, GroupTemplate],
+    with_csi: bool,
+) -> list[facts.Node]:
+    """The nodes; an unready copy stands for each that lacks a resource. `group_of` goes by node name."""
+    lacking = {*_find_without_gpus(snapshot), *_find_without_pools(nodes, group_of, snapshot, remembered)}
+    if with_csi:
+        lacking |= {*_find_without_drivers(group_of, snapshot.storage.csi_nodes)}
+    if not lacking:
+        return nodes
+    return [
+        mark_unready(node, RESOURCE_UNREADY) if node.name in lacking and is_ready_and_schedulable(node) else node
+        for node in nodes
+    ]
+
+
+def _find_without_gpus(snapshot: "Snapshot") -> Iterator[str]:
+    table = snapshot.nodes
+    labelled = table.alive & (table.label_ids(well_known.CLUSTER_API_GPU_LABEL) != arrays.ABSENT)
+    for row in np.flatnonzero(labelled).tolist():
+        if well_known.count_ready_gpus(table.facts[row]) == 0:
+            yield table.names[row]
+
+
+def _find_without_pools(
+    nodes: Sequence[facts.Node],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    snapshot: "Snapshot",
+    remembered: Mapping[str, GroupTemplate],
+) -> Iterator[str]:
+    expected = {group.id: _expect_slices(group, remembered) for group in group_of.values()}
+    if not any(expected.values()):
+        return
+    for node in nodes:
+        group, inventory = group_of.get(node.name), snapshot.devices.inventory
+        if group is not None and not are_pools_ready(inventory.slices_of_node(node.name), expected[group.id]):
+            yield node.name
+
+
+def _expect_slices(group: node_groups.NodeGroup, remembered: Mapping[str, GroupTemplate]) -> ResourceSlices:
+    if group.id in remembered:
+        return remembered[group.id].node.slices
+    return group.template.slices if group.template is not None else ()
+
+
+def _find_without_drivers(
+    group_of: Mapping[str, node_groups.NodeGroup], csi_nodes: Mapping[str, facts.CSINode]
+) -> Iterator[str]:
+    """Nodes whose CSINode is missing, or lacks a driver that the provider says a node of the group has."""
+    expected = {group.id: _expect_drivers(group) for group in group_of.values()}
+    if not any(expected.values()):
+        return
+    for name, group in group_of.items():
+        if desired := expected[group.id]:
+            csi_node = csi_nodes.get(name)
+            if csi_node is None or not desired <= {driver for driver, _ in csi_node.drivers}:
+                yield name
+
+
+def _expect_drivers(group: node_groups.NodeGroup) -> frozenset[str]:
+    if group.template is None or group.template.csi_node is None:
+        return frozenset()
+    return frozenset(driver for driver, _ in group.template.csi_node.drivers)

@@ -28,38 +28,41 @@ def do_nothing(groups: Iterable[NodeGroup], stop: decision_record.LoopStop) -> d
 
 
 def plan_remediation(
-    groups: Collection[NodeGroup], found: ClusterHealth, chosen: settings.Settings, now_s: float
+    groups: Collection[NodeGroup], assessed_health: ClusterHealth, active_settings: settings.Settings, now_s: float
 ) -> decision_record.Remediation:
     """All remediation that is due."""
     sizes: decision_record.GroupSizes = {
         group.id: decision_record.GroupSize(group.target_size, len(group.instances)) for group in groups
     }
-    reverts = _revert_unfulfilled(groups, found, sizes, chosen)
+    reverts = _revert_unfulfilled(groups, assessed_health, sizes, active_settings)
     sizes = _apply_decreases(sizes, reverts)
-    unregistered = _remove_unregistered(groups, found, sizes, chosen)
+    unregistered = _remove_unregistered(groups, assessed_health, sizes, active_settings)
     sizes = _apply_removals(sizes, unregistered)
-    if not found.verdict.is_healthy:
+    if not assessed_health.verdict.is_healthy:
         return decision_record.Remediation(
             tuple(reverts), tuple(unregistered), (), (), sizes, {}, decision_record.LoopStop.UNHEALTHY
         )
-    uncreated = _remove_uncreated(_without_removed(groups, unregistered), sizes, chosen)
+    uncreated = _remove_uncreated(_without_removed(groups, unregistered), sizes, active_settings)
     sizes = _apply_removals(sizes, uncreated)
-    fixes = _fix_sizes(groups, found, sizes, chosen, now_s)
+    fixes = _fix_sizes(groups, assessed_health, sizes, active_settings, now_s)
     sizes = _apply_decreases(sizes, fixes)
-    upcoming = _find_upcoming(found, sizes, unregistered, now_s)
-    stop = None if chosen.deviations.isolate_size_fixes else _find_stop_after_fixes(fixes)
+    upcoming = _find_upcoming(assessed_health, sizes, unregistered, now_s)
+    stop = None if active_settings.deviations.isolate_size_fixes else _find_stop_after_fixes(fixes)
     return decision_record.Remediation(
         tuple(reverts), tuple(unregistered), tuple(uncreated), tuple(fixes), sizes, upcoming, stop
     )
 
 
 def _revert_unfulfilled(
-    groups: Iterable[NodeGroup], found: ClusterHealth, sizes: decision_record.GroupSizes, chosen: settings.Settings
+    groups: Iterable[NodeGroup],
+    assessed_health: ClusterHealth,
+    sizes: decision_record.GroupSizes,
+    active_settings: settings.Settings,
 ) -> list[decision_record.SizeDecrease]:
     reverts = []
-    for group in _select_repairable(groups, chosen):
-        size, by = sizes[group.id], found.groups[group.id].progress.overdue
-        if chosen.deviations.revert_only_missing_nodes:
+    for group in _select_repairable(groups, active_settings):
+        size, by = sizes[group.id], assessed_health.groups[group.id].progress.overdue
+        if active_settings.deviations.revert_only_missing_nodes:
             by = min(by, _count_spare(group, size))
         if by > 0:
             reverts.append(decision_record.SizeDecrease(group.id, by, size))
@@ -67,32 +70,35 @@ def _revert_unfulfilled(
 
 
 def _remove_unregistered(
-    groups: Iterable[NodeGroup], found: ClusterHealth, sizes: decision_record.GroupSizes, chosen: settings.Settings
+    groups: Iterable[NodeGroup],
+    assessed_health: ClusterHealth,
+    sizes: decision_record.GroupSizes,
+    active_settings: settings.Settings,
 ) -> list[decision_record.InstanceRemoval]:
     """Those that have been unregistered longest go first; where only some may go, the others wait."""
-    is_forced, since = chosen.health.force_delete_unregistered_nodes, found.memory.unregistered_since
+    is_forced, since = active_settings.health.force_delete_unregistered_nodes, assessed_health.memory.unregistered_since
     removals = []
-    for group in _select_repairable(groups, chosen):
-        size, seen = sizes[group.id], found.groups[group.id].readiness
+    for group in _select_repairable(groups, active_settings):
+        size, seen = sizes[group.id], assessed_health.groups[group.id].readiness
         kept = {instance.provider_id for instance in group.instances if instance.had_node}
         late = (instance for instance in (seen.long_unregistered if seen else ()) if instance not in kept)
         doomed = sorted(late, key=lambda instance: (since[instance], instance))
         allowed = len(doomed) if is_forced else max(min(len(doomed), size.target - group.min_size), 0)
-        going = _complete_atomic_group(group, doomed[:allowed], chosen)
-        if going and _would_be_removed(group, going, size, chosen):
+        going = _complete_atomic_group(group, doomed[:allowed], active_settings)
+        if going and _would_be_removed(group, going, size, active_settings):
             removals.append(decision_record.InstanceRemoval(group.id, going, is_forced, group.min_size, size))
     return removals
 
 
 def _remove_uncreated(
-    groups: Iterable[NodeGroup], sizes: decision_record.GroupSizes, chosen: settings.Settings
+    groups: Iterable[NodeGroup], sizes: decision_record.GroupSizes, active_settings: settings.Settings
 ) -> list[decision_record.InstanceRemoval]:
-    is_forced = chosen.health.force_delete_failed_nodes
+    is_forced = active_settings.health.force_delete_failed_nodes
     removals = []
-    for group in _select_repairable(groups, chosen):
+    for group in _select_repairable(groups, active_settings):
         doomed = [provider_id for provider_id, _ in scale_requests.find_uncreated(group)]
-        going = _complete_atomic_group(group, doomed, chosen)
-        if going and _would_be_removed(group, going, sizes[group.id], chosen):
+        going = _complete_atomic_group(group, doomed, active_settings)
+        if going and _would_be_removed(group, going, sizes[group.id], active_settings):
             removals.append(
                 decision_record.InstanceRemoval(group.id, going, is_forced, group.min_size, sizes[group.id])
             )
@@ -106,29 +112,31 @@ def _without_removed(
     gone = {removal.group: frozenset(removal.instances) for removal in removals if removal.is_possible}
     for group in groups:
         if group.id in gone:
-            left = (instance for instance in group.instances if instance.provider_id not in gone[group.id])
-            group = replace(group, instances=tuple(left))
+            remaining = (instance for instance in group.instances if instance.provider_id not in gone[group.id])
+            group = replace(group, instances=tuple(remaining))
         yield group
 
 
-def _select_repairable(groups: Iterable[NodeGroup], chosen: settings.Settings) -> Iterator[NodeGroup]:
+def _select_repairable(groups: Iterable[NodeGroup], active_settings: settings.Settings) -> Iterator[NodeGroup]:
     """Groups whose target may decrease: no rollout is in progress, and no other controller owns the replicas."""
     for group in groups:
-        is_spared = group.is_rolling_out and chosen.deviations.leave_rollouts_alone
-        if not is_spared and not is_owned_elsewhere(group, chosen.deviations):
+        is_spared = group.is_rolling_out and active_settings.deviations.leave_rollouts_alone
+        if not is_spared and not is_owned_elsewhere(group, active_settings.deviations):
             yield group
 
 
 def _would_be_removed(
-    group: NodeGroup, going: Sequence[str], size: decision_record.GroupSize, chosen: settings.Settings
+    group: NodeGroup, going: Sequence[str], size: decision_record.GroupSize, active_settings: settings.Settings
 ) -> bool:
     """Would the provider delete exactly these instances?"""
-    return group.can_choose or len(going) >= size.target or not chosen.deviations.never_shrink_blindly
+    return group.can_choose or len(going) >= size.target or not active_settings.deviations.never_shrink_blindly
 
 
-def _complete_atomic_group(group: NodeGroup, doomed: Sequence[str], chosen: settings.Settings) -> tuple[str, ...]:
+def _complete_atomic_group(
+    group: NodeGroup, doomed: Sequence[str], active_settings: settings.Settings
+) -> tuple[str, ...]:
     """A group that is all or nothing loses all its instances with the first, or only with the last if it wants that."""
-    options = settings.for_group(chosen, group.options)
+    options = settings.for_group(active_settings, group.options)
     if not doomed or not options.zero_or_max:
         return tuple(doomed)
     if options.allow_non_atomic_scale_up_to_max and len(doomed) < len(group.instances):
@@ -138,17 +146,17 @@ def _complete_atomic_group(group: NodeGroup, doomed: Sequence[str], chosen: sett
 
 def _fix_sizes(
     groups: Iterable[NodeGroup],
-    found: ClusterHealth,
+    assessed_health: ClusterHealth,
     sizes: decision_record.GroupSizes,
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     now_s: float,
 ) -> list[decision_record.SizeDecrease]:
     """Lower target sizes that nothing has come up to for longer than a node may take, up to the first refusal."""
     fixes = []
-    for group in _select_repairable(groups, chosen):
-        time_s = settings.for_group(chosen, group.options).max_node_provision_time_s
-        size, by = sizes[group.id], _count_excess(found.groups[group.id].wrong_size, time_s, now_s)
-        if chosen.deviations.isolate_size_fixes:
+    for group in _select_repairable(groups, active_settings):
+        time_s = settings.for_group(active_settings, group.options).max_node_provision_time_s
+        size, by = sizes[group.id], _count_excess(assessed_health.groups[group.id].wrong_size, time_s, now_s)
+        if active_settings.deviations.isolate_size_fixes:
             by = min(by, _count_spare(group, size))
         if by > 0:
             fixes.append(decision_record.SizeDecrease(group.id, by, size))
@@ -169,7 +177,7 @@ def _count_spare(group: NodeGroup, size: decision_record.GroupSize) -> int:
 
 
 def _find_upcoming(
-    found: ClusterHealth,
+    assessed_health: ClusterHealth,
     sizes: decision_record.GroupSizes,
     unregistered: Iterable[decision_record.InstanceRemoval],
     now_s: float,
@@ -178,9 +186,9 @@ def _find_upcoming(
     removed = {removal.group: len(removal.instances) for removal in unregistered if removal.is_possible}
     return health.find_upcoming(
         {group: size.target + removed.get(group, 0) for group, size in sizes.items()},
-        {group: group_health.readiness for group, group_health in found.groups.items()},
-        found.memory.requests.scale_ups,
-        found.memory.backoffs,
+        {group: group_health.readiness for group, group_health in assessed_health.groups.items()},
+        assessed_health.memory.requests.scale_ups,
+        assessed_health.memory.backoffs,
         now_s,
     )
 
@@ -208,20 +216,24 @@ def _apply_decreases(
     return {group: replace(size, target=size.target - done.get(group, 0)) for group, size in sizes.items()}
 
 
-def is_owned_elsewhere(group: node_groups.NodeGroup, chosen: deviations.Deviations) -> bool:
+def is_owned_elsewhere(group: node_groups.NodeGroup, active_deviations: deviations.Deviations) -> bool:
     """Does another controller own the group's replicas?"""
     owner = group.replicas_owner
     if owner is None:
         return False
-    return chosen.respect_topology_replicas if owner.is_topology else chosen.respect_replicas_managed_by
+    return (
+        active_deviations.respect_topology_replicas
+        if owner.is_topology
+        else active_deviations.respect_replicas_managed_by
+    )
 
 
 def list_owned_elsewhere(
-    groups: Iterable[node_groups.NodeGroup], chosen: deviations.Deviations
+    groups: Iterable[node_groups.NodeGroup], active_deviations: deviations.Deviations
 ) -> Iterator[tuple[str, str]]:
     """Groups whose replicas another controller owns: (id, owner and remedy)."""
     for group in groups:
-        if group.replicas_owner is not None and is_owned_elsewhere(group, chosen):
+        if group.replicas_owner is not None and is_owned_elsewhere(group, active_deviations):
             yield group.id, group.replicas_owner.message
 
 

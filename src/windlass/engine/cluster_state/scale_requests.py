@@ -137,14 +137,14 @@ def update_scale_request(
     course: GroupTracker,
     request: ScaleUpRequest | None,
     known_failures: cluster_health.KnownFailures,
-    chosen: deviations.Deviations,
+    active_deviations: deviations.Deviations,
 ) -> cluster_health.ScaleUpProgress:
     """Update the request: fulfilled, failed, extended or expired."""
     ending, failures, overdue = None, list[cluster_health.ScaleUpFailure](), 0
-    if request is not None and chosen.only_ready_nodes_fulfil_requests:
+    if request is not None and active_deviations.only_ready_nodes_fulfil_requests:
         request, failed = _give_up_stuck(course, request, known_failures)
         failures += failed
-    if request is not None and chosen.count_external_resizes_as_upcoming:
+    if request is not None and active_deviations.count_external_resizes_as_upcoming:
         request = _renew(course, request)
     if request is not None:
         ending = find_outcome(request, course.missing, course.now_s)
@@ -157,7 +157,7 @@ def update_scale_request(
         request, failed = _give_up_uncreated(course, request, known_failures)
         failures += failed
     is_quiet = request is None and ending is None and not failures
-    if is_quiet and chosen.count_external_resizes_as_upcoming and _grew_outside(course, known_failures):
+    if is_quiet and active_deviations.count_external_resizes_as_upcoming and _grew_outside(course, known_failures):
         request = make_external_request(course.missing, course.now_s, course.max_node_provision_time_s)
     return cluster_health.ScaleUpProgress(request, ending, tuple(failures), overdue)
 
@@ -259,11 +259,11 @@ def _give_up(
     course: GroupTracker, request: ScaleUpRequest, by_error: Mapping[node_groups.InstanceError, int]
 ) -> tuple[ScaleUpRequest | None, list[cluster_health.ScaleUpFailure]]:
     """Shorten the request by what failed, cause by cause, as long as anything of it is left."""
-    left: ScaleUpRequest | None = request
+    remaining: ScaleUpRequest | None = request
     failures = []
     for error, nodes in by_error.items():
-        if left is None:
+        if remaining is None:
             break
-        failures.append(cluster_health.ScaleUpFailure(course.group.id, nodes, error, left.requested_s))
-        left = shorten_scale_up(left, nodes)
-    return left, failures
+        failures.append(cluster_health.ScaleUpFailure(course.group.id, nodes, error, remaining.requested_s))
+        remaining = shorten_scale_up(remaining, nodes)
+    return remaining, failures

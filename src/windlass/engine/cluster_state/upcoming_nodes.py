@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from windlass.engine import taints
-from windlass.engine.cluster_state import custom_resources, health, readiness, remediation, scale_requests
+from windlass.engine.cluster_state import health, readiness, remediation, scale_requests
 from windlass.engine.dra.inventory import DeviceInventory, are_pools_ready
 from windlass.engine.model import (
     arrays,
@@ -41,12 +41,12 @@ def find_group_templates(
     nodes: Sequence[facts.Node],
     group_of: Mapping[str, node_groups.NodeGroup],
     remembered: Mapping[str, scale_up_status.GroupTemplate],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     passing: taints.TransientTaints,
     now_s: float,
 ) -> tuple[GroupTemplates, GroupTemplates]:
     """(template by group, what to remember). `group_of` goes by node name."""
-    snapshot, with_csi = observation.snapshot, chosen.deviations.enable_csi_node_aware_scheduling
+    snapshot, with_csi = observation.snapshot, active_settings.deviations.enable_csi_node_aware_scheduling
     made, learned = node_templates.make_templates(
         observation.groups,
         nodes,
@@ -55,7 +55,7 @@ def find_group_templates(
         observation.daemon_sets,
         remembered,
         lambda node: _add_devices_and_drivers(taints.sanitize(node, passing), snapshot, with_csi),
-        chosen.templates.force_ds,
+        active_settings.templates.force_ds,
         now_s,
     )
     for template in made.values():
@@ -79,12 +79,12 @@ def list_effective_nodes(
     observation: Observation,
     group_of: Mapping[str, node_groups.NodeGroup],
     remembered: Mapping[str, scale_up_status.GroupTemplate],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     passing: taints.TransientTaints,
 ) -> list[facts.Node]:
     """The nodes as the loop uses them: unready where a resource is missing or a startup taint is present."""
-    with_csi = chosen.deviations.enable_csi_node_aware_scheduling
-    nodes = custom_resources.mark_nodes_without_resources(
+    with_csi = active_settings.deviations.enable_csi_node_aware_scheduling
+    nodes = readiness.mark_nodes_without_resources(
         observation.nodes, group_of, observation.snapshot, remembered, with_csi
     )
     return [passing.judge_starting(node) for node in nodes]
@@ -92,16 +92,16 @@ def list_effective_nodes(
 
 def find_upcoming_and_unready(
     upcoming: UpcomingByGroup,
-    found: cluster_health.ClusterHealth,
+    assessed_health: cluster_health.ClusterHealth,
     made: GroupTemplates,
     nodes: Sequence[facts.Node],
     observation: Observation,
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
 ) -> UpcomingByGroup:
     """The upcoming nodes, without those that have registered and are not matched to an instance yet."""
-    if not upcoming or not chosen.deviations.recognise_newcomers:
+    if not upcoming or not active_settings.deviations.recognise_newcomers:
         return upcoming
-    scale_ups, inventory = found.memory.requests.scale_ups, observation.snapshot.devices.inventory
+    scale_ups, inventory = assessed_health.memory.requests.scale_ups, observation.snapshot.devices.inventory
     return match_unready_nodes(upcoming, scale_ups, made, nodes, observation.group_of_nodes(), inventory)
 
 
@@ -154,7 +154,7 @@ def _add_upcoming(snapshot: Snapshot, made: GroupTemplates, upcoming: UpcomingBy
 
 
 def check_groups(
-    found: cluster_health.ClusterHealth,
+    assessed_health: cluster_health.ClusterHealth,
     sizes: Mapping[str, int],
     under_way: cluster_health.ScaleRequests,
     limits: settings.HealthSettings,
@@ -162,34 +162,34 @@ def check_groups(
     """Health verdicts on the groups with these target sizes."""
     readinesses = {
         group: group_health.readiness
-        for group, group_health in found.groups.items()
+        for group, group_health in assessed_health.groups.items()
         if group_health.readiness is not None
     }
     ranges = health.find_ranges(sizes, readinesses, under_way)
     return {group: health.check_group(readinesses.get(group), ranges[group], limits) for group in sizes}
 
 
-def list_verdicts(found: cluster_health.ClusterHealth) -> dict[str, cluster_health.HealthVerdict]:
+def list_verdicts(assessed_health: cluster_health.ClusterHealth) -> dict[str, cluster_health.HealthVerdict]:
     """Health verdicts by group."""
-    return {group: group_health.verdict for group, group_health in found.groups.items()}
+    return {group: group_health.verdict for group, group_health in assessed_health.groups.items()}
 
 
 def find_unsafe(
     groups: Iterable[node_groups.NodeGroup],
-    found: cluster_health.ClusterHealth,
+    assessed_health: cluster_health.ClusterHealth,
     verdicts: Mapping[str, cluster_health.HealthVerdict],
-    chosen: deviations.Deviations,
+    active_deviations: deviations.Deviations,
 ) -> dict[str, scale_up_status.SkipReason]:
     """Groups that must not grow now, and the skip reasons."""
     unsafe: dict[str, scale_up_status.SkipReason] = {}
     for group in groups:
-        if remediation.is_owned_elsewhere(group, chosen):
+        if remediation.is_owned_elsewhere(group, active_deviations):
             is_topology = group.replicas_owner is not None and group.replicas_owner.is_topology
             reasons = scale_up_status.SkipReason
             unsafe[group.id] = reasons.REPLICAS_OWNED if is_topology else reasons.REPLICAS_MANAGED
         elif not verdicts[group.id].is_healthy:
             unsafe[group.id] = scale_up_status.SkipReason.NOT_READY
-        elif found.groups[group.id].backoff is not None:
+        elif assessed_health.groups[group.id].backoff is not None:
             unsafe[group.id] = scale_up_status.SkipReason.BACKOFF
     return unsafe
 
@@ -216,18 +216,20 @@ def match_unready_nodes(
     if not any(places > 0 for places in open_places.values()):
         return matched
     began_s = min(scale_ups[group].began_s for group in open_places)
-    left = [node for node in nodes if node.name not in group_of and _was_created_since(node, began_s)]
+    remaining = [node for node in nodes if node.name not in group_of and _was_created_since(node, began_s)]
     for group, places in open_places.items():
         template, since_s = made[group].node, scale_ups[group].began_s
         own = [
-            node for node in left if _was_created_since(node, since_s) and _matches_template(node, template, inventory)
+            node
+            for node in remaining
+            if _was_created_since(node, since_s) and _matches_template(node, template, inventory)
         ][: max(places, 0)]
         if own:
             matched[group] = replace(
                 matched[group],
                 not_started=(*matched[group].not_started, *(node.name for node in own)),
             )
-            left = [node for node in left if node not in own]
+            remaining = [node for node in remaining if node not in own]
     return matched
 
 

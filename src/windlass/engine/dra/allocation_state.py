@@ -77,8 +77,10 @@ class AllocatedState:
                 devices.add(result.device)
             else:
                 devices.discard(result.device)
-        left = ((device, count, tuple(sorted(amounts.items()))) for device, (count, amounts) in shares.items() if count)
-        return AllocatedState(frozenset(devices), frozenset(left))
+        remaining = (
+            (device, count, tuple(sorted(amounts.items()))) for device, (count, amounts) in shares.items() if count
+        )
+        return AllocatedState(frozenset(devices), frozenset(remaining))
 
 
 def _share(shares: dict[DeviceId, tuple[int, dict[str, int]]], result: DeviceAllocation, sign: int) -> None:
@@ -289,9 +291,9 @@ def _round_up(
     return (first + width * steps) * unit
 
 
-def _refuse(release: scheduler_releases.SchedulerRelease, why: str) -> None:
+def _refuse(release: scheduler_releases.SchedulerRelease, reason: str) -> None:
     if release.refuses_unroundable_capacity:
-        raise UnrepresentableCapacity(f"{_UNREPRESENTABLE}: {why}")
+        raise UnrepresentableCapacity(f"{_UNREPRESENTABLE}: {reason}")
 
 
 def _find_unit(policy: CapacityRequestPolicy, release: scheduler_releases.SchedulerRelease) -> int:
@@ -335,14 +337,14 @@ def pool_utilization(slices: ResourceSlices, allocated: Set[DeviceId]) -> Mappin
     pools: dict[PoolId, list[ResourceSlice]] = {}
     for resource_slice in slices:
         pools.setdefault(resource_slice.pool_id, []).append(resource_slice)
-    found: dict[PoolId, float] = {}
+    utilization: dict[PoolId, float] = {}
     for id in sorted(pools):
         newest = max(one.generation for one in pools[id])
         current = [one for one in pools[id] if one.generation == newest]
         if len(current) != current[0].slice_count:
             return id
-        found[id] = _utilization_of_pool(id, current, allocated)
-    return found
+        utilization[id] = _utilization_of_pool(id, current, allocated)
+    return utilization
 
 
 def highest_pool_utilization(pools: Mapping[PoolId, float]) -> tuple[str, float]:

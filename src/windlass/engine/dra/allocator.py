@@ -120,8 +120,8 @@ def prepare_requests(
     """For each request of a claim, its alternatives."""
     prepared, least = [], 0
     for request in claim.requests:
-        wanted = request.first_available or ((request.exactly,) if request.exactly is not None else ())
-        parts = [_prepare_request(number, request, exact, classes, find_all) for exact in wanted]
+        desired = request.first_available or ((request.exactly,) if request.exactly is not None else ())
+        parts = [_prepare_request(number, request, exact, classes, find_all) for exact in desired]
         added = min((part.number for part in parts), default=0)
         if release.limits_devices_by_request and added > MAX_DEVICES_PER_CLAIM - least:
             exceeds = f"exceeds the claim limit of {MAX_DEVICES_PER_CLAIM}, with {least} already accounted for"
@@ -254,8 +254,8 @@ class _Search:
         for pool in self._sight.pools:
             if pool.is_incomplete or pool.is_invalid:
                 state = "being updated" if pool.is_incomplete else "invalid"
-                why = f"asks for all devices, but resource pool {pool.id} is currently {state}"
-                raise AllocationError(AllocationFailure(f", request {part.wanted.name}: {why}", part.claim))
+                reason = f"asks for all devices, but resource pool {pool.id} is currently {state}"
+                raise AllocationError(AllocationFailure(f", request {part.wanted.name}: {reason}", part.claim))
             candidate_devices += [
                 candidate_device
                 for candidate_device in self._usable
@@ -456,8 +456,8 @@ class _Search:
             if not constraint.add(part.request.name, part.part, candidate.id, candidate.device):
                 self._remove_from_constraints(part, position)
                 if must:
-                    why = "because a claim constraint would not be satisfied"
-                    text = f", request {part.wanted.name}: cannot add device {candidate.id} {why}"
+                    reason = "because a claim constraint would not be satisfied"
+                    text = f", request {part.wanted.name}: cannot add device {candidate.id} {reason}"
                     raise AllocationError(AllocationFailure(text, part.claim))
                 return False
         return True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from windlass import scheduler_releases
-from windlass.engine.dra import allocator, pool_visibility, resource_claims
+from windlass.engine.dra import allocator, inventory, resource_claims
 from windlass.engine.dra.allocation_state import NOTHING_ALLOCATED, AllocatedState
 from windlass.engine.dra.inventory import DeviceInventory
 from windlass.engine.dra.resource_claims import NO_NODE, ClaimState
@@ -70,8 +70,8 @@ class DeviceTable:
         self.inventory = DeviceInventory(release)
         self._release = release
         self._nodes = nodes
-        self._device_sets = pool_visibility.DeviceSetIndex()
-        self._views = pool_visibility.PoolVisibility(release=release)
+        self._device_sets = inventory.DeviceSetIndex()
+        self._views = inventory.PoolVisibility(release=release)
         self._templates: dict[int, tuple[ResourceSlices, int]] = {}
         self._in_uses: arrays.Index[AllocatedState] = arrays.Index()
         self._in_uses.intern(NOTHING_ALLOCATED)
@@ -99,7 +99,7 @@ class DeviceTable:
     def set_release(self, release: scheduler_releases.SchedulerRelease) -> None:
         """Allocate as this release does. Only before anything is known."""
         self._release = self.inventory.release = release
-        self._views = pool_visibility.PoolVisibility(release=release)
+        self._views = inventory.PoolVisibility(release=release)
 
     @property
     def is_idle(self) -> bool:
@@ -132,7 +132,7 @@ class DeviceTable:
             self._rooms.clear()
             self._selector_errors.clear()
             self._templates.clear()
-            self._views = pool_visibility.PoolVisibility(
+            self._views = inventory.PoolVisibility(
                 seen[2], self.inventory.shared_slices, self.inventory.pools, self._release
             )
             self._device_sets.retain(self.inventory.slices)
@@ -393,11 +393,11 @@ class DeviceTable:
     def deallocate(self, state: ClaimState) -> None:
         """The devices of a claim are free again."""
         if state.local and state.row != NO_NODE:
-            left = self._in_uses[int(self._used[state.row])].release(state.local)
-            self.set_used(state.row, self._in_uses.intern(left))
+            remaining = self._in_uses[int(self._used[state.row])].release(state.local)
+            self.set_used(state.row, self._in_uses.intern(remaining))
         if state.shared:
-            left = self._in_uses[self._shared_used].release(state.shared)
-            self.set_shared_used(self._in_uses.intern(left))
+            remaining = self._in_uses[self._shared_used].release(state.shared)
+            self.set_shared_used(self._in_uses.intern(remaining))
 
     def is_own(self, row: int, result: DeviceAllocation) -> bool:
         """Is the device one of the node's own?"""

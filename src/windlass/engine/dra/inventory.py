@@ -6,14 +6,21 @@ those with binding conditions last.
 
 A pool whose slices all belong to one node is local to that node. Any other pool is shared: a device allocated on one
 node is missing on the others.
+
+Node-local pools are mostly named after their node. A device set is keyed by content and named as on its first node;
+`DeviceSet.rename` maps another node's pool names to those. Nodes that see the same shared pools have one number.
 """
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from windlass import scheduler_releases
+from windlass.engine.model import arrays
 from windlass.engine.model.dynamic_resources import (
     ClaimKey,
     Device,
@@ -76,9 +83,11 @@ def find_visible_devices(
     resource_slices: Iterable[ResourceSlice], everything: Mapping[PoolId, ResourceSlices], reaches: IsReachable
 ) -> VisibleDevices:
     """What a node sees. `seen` are slices that it can use, or part of; `everything` all slices of each pool."""
-    found = [_build(id, slices, everything.get(id, ()), reaches) for id, slices in _newest(resource_slices).items()]
-    known = sorted((item for item in found if item is not None), key=lambda one: (one[2], one[0].id))
-    return VisibleDevices(tuple(entry[0] for entry in known), tuple(candidate for one in known for candidate in one[1]))
+    pools = [_build(id, slices, everything.get(id, ()), reaches) for id, slices in _newest(resource_slices).items()]
+    known = sorted((item for item in pools if item is not None), key=lambda one: (one[2], one[0].id))
+    return VisibleDevices(
+        tuple(entry[0] for entry in known), tuple(candidate for pool in known for candidate in pool[1])
+    )
 
 
 def _newest(resource_slices: Iterable[ResourceSlice]) -> dict[PoolId, list[ResourceSlice]]:
@@ -103,27 +112,27 @@ def _build(id: PoolId, slices: list[ResourceSlice], everything: ResourceSlices, 
     if len(slices) != first.slice_count:
         if any(resource_slice.generation > first.generation for resource_slice in everything):
             return None
-        current = [one for one in everything if one.generation == first.generation]
+        current = [resource_slice for resource_slice in everything if resource_slice.generation == first.generation]
         if len(current) != first.slice_count:
             return DevicePool(id, is_incomplete=True), (), False
-        names = {one.name for one in slices}
-        others = [one for one in current if one.name not in names]
-    in_order = sorted(slices, key=lambda one: one.name)
-    offering = [one for one in in_order if not one.counters]
-    counters = [counter for one in (*in_order, *others) for counter in one.counters]
+        names = {resource_slice.name for resource_slice in slices}
+        others = [resource_slice for resource_slice in current if resource_slice.name not in names]
+    in_order = sorted(slices, key=lambda resource_slice: resource_slice.name)
+    offering = [resource_slice for resource_slice in in_order if not resource_slice.counters]
+    counters = [counter for resource_slice in (*in_order, *others) for counter in resource_slice.counters]
     if _is_contradictory(offering, counters, [*slices, *others]):
         return DevicePool(id, is_invalid=True), (), False
     drawing = tuple(
         (DeviceId(*id, device.name), device)
-        for one in (*offering, *others)
-        for device in one.devices
+        for resource_slice in (*offering, *others)
+        for device in resource_slice.devices
         if device.consumes
     )
     pool = DevicePool(id, counters=tuple(counters), drawing=drawing)
     candidates = tuple(
-        CandidateDevice(DeviceId(*id, device.name), device, pool, *_reach(one, device, reaches))
-        for one in offering
-        for device in one.devices
+        CandidateDevice(DeviceId(*id, device.name), device, pool, *_reach(resource_slice, device, reaches))
+        for resource_slice in offering
+        for device in resource_slice.devices
     )
     return pool, candidates, any(candidate.device.has_binding_conditions for candidate in candidates)
 
@@ -134,7 +143,9 @@ def is_pool_usable(slices: Sequence[ResourceSlice]) -> bool:
     if len(current) != current[0].slice_count:
         return False
     counters = [counter for resource_slice in current for counter in resource_slice.counters]
-    return not _is_contradictory([one for one in current if not one.counters], counters, current)
+    return not _is_contradictory(
+        [resource_slice for resource_slice in current if not resource_slice.counters], counters, current
+    )
 
 
 def _reach(resource_slice: ResourceSlice, device: Device, reaches: IsReachable) -> tuple[NodeReach, bool]:
@@ -151,8 +162,8 @@ def _is_contradictory(
         return True
     return any(
         name not in known or any(counter not in known[name] for counter, _ in amounts)
-        for one in every
-        for device in one.devices
+        for resource_slice in every
+        for device in resource_slice.devices
         for name, amounts in device.consumes
     )
 
@@ -293,16 +304,16 @@ class DeviceInventory:
         if self._arranged == self.offers_version:
             return
         self._arranged = self.offers_version
-        found: dict[PoolId, list[ResourceSlice]] = {}
+        slices_by_pool: dict[PoolId, list[ResourceSlice]] = {}
         rules = [self.taint_rules[name] for name in sorted(self.taint_rules)]
         for name in sorted(self.slices):
             resource_slice = _taint(self.slices[name], rules if self.release.applies_device_taint_rules else ())
-            found.setdefault(resource_slice.pool_id, []).append(resource_slice)
-        self._pools = {pool: tuple(slices) for pool, slices in found.items()}
+            slices_by_pool.setdefault(resource_slice.pool_id, []).append(resource_slice)
+        self._pools = {pool: tuple(slices) for pool, slices in slices_by_pool.items()}
         shared: list[ResourceSlice] = []
         local: dict[str, list[ResourceSlice]] = {}
-        for slices in found.values():
-            names = {one.reach.node_name for one in slices}
+        for slices in slices_by_pool.values():
+            names = {resource_slice.reach.node_name for resource_slice in slices}
             home = names.pop() if len(names) == 1 else ""
             if home:
                 local.setdefault(home, []).extend(slices)
@@ -324,7 +335,11 @@ class DeviceInventory:
         in_order = sorted(
             self.classes.values(), key=lambda device_class: (-device_class.created_s, device_class.name), reverse=True
         )
-        self._resources = {one.extended_resource_name: one.name for one in in_order if one.extended_resource_name}
+        self._resources = {
+            device_class.extended_resource_name: device_class.name
+            for device_class in in_order
+            if device_class.extended_resource_name
+        }
 
 
 def _taint(resource_slice: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
@@ -341,3 +356,179 @@ def _taint(resource_slice: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> R
 def _taint_device(device: Device, rules: Sequence[DeviceTaintRule]) -> Device:
     taints = tuple(rule.taint for rule in rules if rule.device in (None, device.name))
     return replace(device, taints=(*device.taints, *taints)) if taints else device
+
+
+if TYPE_CHECKING:
+    from windlass.engine.snapshot.node_table import NodeTable
+
+NO_DEVICE_SET = 0
+
+_Contents: TypeAlias = tuple[tuple[Device, ...], tuple[tuple[str, NanoAmounts], ...]]
+
+_PoolKey: TypeAlias = tuple[str, bool, int, tuple[int, ...]]
+"""Driver, is complete, position among shared pools, contents."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSet:
+    """The devices of a node, and its pools in their order."""
+
+    slices: ResourceSlices = ()
+    pools: tuple[PoolId, ...] = ()
+
+    def rename(self, own: tuple[PoolId, ...]) -> Mapping[PoolId, PoolId]:
+        """A node's own names of these pools -> those of the device_set."""
+        return dict(zip(own, self.pools, strict=True))
+
+
+class DeviceSetIndex:
+    """All device sets met so far. Number 0 is that of a node without devices."""
+
+    def __init__(self) -> None:
+        self._device_sets = [DeviceSet()]
+        self._ids: dict[tuple[_PoolKey, ...], int] = {(): NO_DEVICE_SET}
+        self._contents: arrays.Index[_Contents] = arrays.Index()
+        self._known: dict[str, tuple[ResourceSlice, int]] = {}
+
+    def __getitem__(self, number: int) -> DeviceSet:
+        return self._device_sets[number]
+
+    def intern(self, slices: ResourceSlices, shared: ResourceSlices) -> tuple[int, tuple[PoolId, ...]]:
+        """The id of a node's device set, and the names of its pools on the node. `shared`: pools of all nodes."""
+        pools: dict[PoolId, list[ResourceSlice]] = {}
+        for resource_slice in slices:
+            pools.setdefault(resource_slice.pool_id, []).append(resource_slice)
+        names = tuple(sorted(pools))
+        others = sorted({resource_slice.pool_id for resource_slice in shared})
+        key = tuple(self._key(id, pools[id], others) for id in names)
+        number = self._ids.get(key)
+        if number is None:
+            number = self._ids[key] = len(self._device_sets)
+            self._device_sets.append(DeviceSet(slices, names))
+        return number, names
+
+    def _key(self, id: PoolId, slices: list[ResourceSlice], others: list[PoolId]) -> _PoolKey:
+        newest = max(resource_slice.generation for resource_slice in slices)
+        current = sorted(
+            (resource_slice for resource_slice in slices if resource_slice.generation == newest),
+            key=lambda resource_slice: resource_slice.name,
+        )
+        is_complete = len(current) == current[0].slice_count
+        return (
+            id.driver,
+            is_complete,
+            bisect(others, id),
+            tuple(self._content(resource_slice) for resource_slice in current),
+        )
+
+    def _content(self, resource_slice: ResourceSlice) -> int:
+        known = self._known.get(resource_slice.name)
+        if known is not None and known[0] is resource_slice:
+            return known[1]
+        number = self._contents.intern((resource_slice.devices, resource_slice.counters))
+        self._known[resource_slice.name] = resource_slice, number
+        return number
+
+    def retain(self, names: Iterable[str]) -> None:
+        """Keep what is known of slices of these names only."""
+        kept = set(names)
+        self._known = {name: entry for name, entry in self._known.items() if name in kept}
+
+
+@dataclass(slots=True)
+class PoolVisibility:
+    """What nodes see of these slices."""
+
+    version: int = 0
+    """Of the slices: what nodes see of another version is kept under another name."""
+    slices: ResourceSlices = ()
+    every: dict[PoolId, ResourceSlices] = field(default_factory=dict)
+    """All slices of each pool."""
+    release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+    _reaches: list[NodeReach] = field(default_factory=list)
+    _views: arrays.Index[tuple[bool, ...]] = field(default_factory=arrays.Index)
+    _sights: dict[tuple[int, int], VisibleDevices] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        reaches = {resource_slice.reach: None for resource_slice in self.slices}
+        reaches |= {
+            device.reach: None
+            for resource_slice in self.slices
+            if resource_slice.is_per_device
+            for device in resource_slice.devices
+        }
+        self._reaches = list(reaches)
+        self._views.intern(tuple(False for _ in self._reaches))
+
+    def of_nodes(self, nodes: "NodeTable") -> arrays.Ids:
+        """Int32 (n_nodes): the view of each."""
+        if not self.slices:
+            return np.zeros(nodes.count, arrays.ID_DTYPE)
+        return nodes.cached(("device views", self.version), lambda rows: self._compute(nodes, rows))
+
+    def _compute(self, nodes: "NodeTable", rows: slice) -> arrays.Ids:
+        seen = np.array([reach_mask(nodes, reach)[rows] for reach in self._reaches])
+        distinct, inverse = np.unique(seen, axis=1, return_inverse=True)
+        numbers = [self._views.intern(tuple(column)) for column in distinct.T.tolist()]
+        return np.array(numbers, arrays.ID_DTYPE)[inverse.reshape(-1)]
+
+    def visible_devices(self, number: int, device_set: DeviceSet, kit_number: int) -> VisibleDevices:
+        """All that a node with this view and this device_set sees."""
+        key = number, kit_number
+        if key not in self._sights:
+            self._sights[key] = self.visible_devices_of(number, device_set.slices)
+        return self._sights[key]
+
+    def visible_devices_of(self, number: int, own: ResourceSlices) -> VisibleDevices:
+        """The same, of a node with slices of its own."""
+        reached = dict(zip(self._reaches, self._views[number], strict=True))
+        if fault := self._find_fault(reached):
+            return VisibleDevices(fault=fault)
+        pools_here = {resource_slice.pool_id for resource_slice in own}
+        shared = [
+            resource_slice
+            for resource_slice in self.slices
+            if resource_slice.pool_id not in pools_here
+            and (
+                (resource_slice.counters and not self.release.sees_counters_of_own_pools_only)
+                or reached[resource_slice.reach]
+                or (resource_slice.is_per_device and any(reached[device.reach] for device in resource_slice.devices))
+            )
+        ]
+        every = dict(self.every)
+        for id in pools_here:
+            every[id] = tuple(resource_slice for resource_slice in own if resource_slice.pool_id == id)
+        return find_visible_devices((*own, *shared), every, lambda reach: reached.get(reach, True))
+
+    def _find_fault(self, reached: Mapping[NodeReach, bool]) -> str:
+        """The error of the first slice for which it is unknown whether the node can use it; "" without one.
+
+        kube-scheduler then allocates nothing on the node, from no pool. The devices of a slice are asked until the
+        node can use one of them.
+        """
+        for resource_slice in self.slices:
+            if resource_slice.counters and not self.release.sees_counters_of_own_pools_only:
+                continue
+            if not resource_slice.is_per_device and resource_slice.reach.selector_fault:
+                return _NODE_SELECTION.format(f"slice {resource_slice.name}", resource_slice.reach.selector_fault)
+            for device in resource_slice.devices if resource_slice.is_per_device else ():
+                if reached[device.reach]:
+                    break
+                if device.reach.selector_fault:
+                    about = f"device {device.name} in slice {resource_slice.name}"
+                    return _NODE_SELECTION.format(about, device.reach.selector_fault)
+        return ""
+
+
+_NODE_SELECTION = "gather pool information: failed to perform node selection for {}: {}"
+
+
+def reach_mask(nodes: "NodeTable", reach: NodeReach) -> arrays.Mask:
+    """Bool (n_nodes): the nodes from which something with this reach can be used."""
+    if reach.node_name:
+        return nodes.name_mask((reach.node_name,))
+    if reach.all_nodes:
+        return np.ones(nodes.count, bool)
+    if reach.node_selector is not None:
+        return nodes.selector_mask(reach.node_selector)
+    return np.zeros(nodes.count, bool)

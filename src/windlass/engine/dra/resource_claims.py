@@ -162,11 +162,11 @@ def _check_classes(inventory: DeviceInventory, spec: ClaimSpec) -> ClaimRejectio
     for request in spec.requests:
         if request.exactly is None and not request.first_available:
             return ClaimRejection(f"request {request.name}: unsupported request type", is_error=True)
-        for name, wanted in _named(request):
-            if not wanted.device_class:
+        for name, desired in _named(request):
+            if not desired.device_class:
                 return ClaimRejection(f"request {name}: unsupported request type", is_error=True)
-            if wanted.device_class not in inventory.classes:
-                return ClaimRejection(f"request {name}: device class {wanted.device_class} does not exist")
+            if desired.device_class not in inventory.classes:
+                return ClaimRejection(f"request {name}: device class {desired.device_class} does not exist")
     return None
 
 
@@ -193,7 +193,7 @@ def make_extended_resource_claim(
                     count=extended_request.count,
                 ),
             )
-            for extended_request in sorted(extended_requests, key=lambda one: one.name)
+            for extended_request in sorted(extended_requests, key=lambda request: request.name)
         )
     )
 
@@ -233,12 +233,12 @@ class SelectorErrorLog:
     def _name_claims(self) -> Sequence[SelectorError]:
         if not self._of_claims:
             return ()
-        found: list[tuple[ClaimKey, SelectorError]] = []
+        named: list[tuple[ClaimKey, SelectorError]] = []
         for key, claim in self._inventory.claims.items():
             error = None if claim.allocation is not None else self._of_claims.get(claim.spec)
             if error is not None:
-                found.append((key, error))
-        return [replace(error, owner=key) for key, error in sorted(found, key=lambda one: one[0])]
+                named.append((key, error))
+        return [replace(error, owner=key) for key, error in sorted(named, key=lambda pair: pair[0])]
 
 
 EXTENDED_RESOURCES_CLAIM = ClaimKey("", "<extended-resources>")
@@ -369,12 +369,12 @@ def release_claims(table: "DeviceTable", uid: str, namespace: str, spec: facts.P
         if not pod_claim.claim or claim is None:
             continue
         state = table.state(key)
-        left = state.reserved - {uid}
-        if state.is_allocated and (not left or (claim.owner_uid and claim.owner_uid == uid)):
+        remaining = state.reserved - {uid}
+        if state.is_allocated and (not remaining or (claim.owner_uid and claim.owner_uid == uid)):
             table.deallocate(state)
-            table.set_state(key, ClaimState(reserved=left))
-        elif left != state.reserved:
-            table.set_state(key, _with_reserved(state, left))
+            table.set_state(key, ClaimState(reserved=remaining))
+        elif remaining != state.reserved:
+            table.set_state(key, _with_reserved(state, remaining))
 
 
 def _with_reserved(state: ClaimState, reserved: frozenset[str]) -> ClaimState:
@@ -397,15 +397,15 @@ def _first_equivalent(snapshot: "Snapshot", number: int, first: dict[Hashable, i
 
 def claim_equivalence_keys(snapshot: "Snapshot", rows: Sequence[int]) -> dict[int, Hashable]:
     """By row, for pods with claims that can be alike: equal if they are, and of one owner."""
-    found: dict[int, Hashable] = {}
+    key_by_row: dict[int, Hashable] = {}
     for row in rows:
         shape = snapshot.shape_of_row(row)
         if shape.spec.claims:
             key = _equivalence_key(snapshot.devices, shape)
             if key is not None:
                 kind = snapshot.pods.template_key(row)
-                found[row] = (key, kind.owner, kind.annotations, kind.scheduler)
-    return found
+                key_by_row[row] = (key, kind.owner, kind.annotations, kind.scheduler)
+    return key_by_row
 
 
 def _equivalence_key(table: "DeviceTable", shape: PodShape) -> Hashable | None:

@@ -38,7 +38,7 @@ def select_for_machine(
         if rule.namespace != namespace:
             continue
         matching = [machine_selector for machine_selector in rule.machines if machine_selector.machine.matches(labels)]
-        if not rule.machines or any(_selects_cluster(one, cluster_labels) for one in matching):
+        if not rule.machines or any(_selects_cluster(selector, cluster_labels) for selector in matching):
             selecting.append(rule.key)
         elif cluster_labels is None and matching:
             return (), rule.key

@@ -13,16 +13,16 @@ from windlass.engine.model import drainability, facts, node_groups, well_known
 def check_unreadable_drain_rules(pod: facts.Pod, context: DrainContext) -> drainability.DrainabilityStatus | None:
     if not context.drain_rules:
         return None
-    why = context.drain_rules.on_node(pod.node_name).unreadable
-    return unreadable_drain_rules_status(why) if why else None
+    reason = context.drain_rules.on_node(pod.node_name).unreadable
+    return unreadable_drain_rules_status(reason) if reason else None
 
 
-def unreadable_drain_rules_status(why: str) -> drainability.DrainabilityStatus:
+def unreadable_drain_rules_status(reason: str) -> drainability.DrainabilityStatus:
     return drainability.blocked_status(
         "UnreadableDrainRules",
         drainability.BlockingPodReason.UNREADABLE_DRAIN_RULES,
         "may be the subject of a MachineDrainRule: {}",
-        why,
+        reason,
     )
 
 

@@ -165,10 +165,10 @@ class RemainingPdbTracker:
                 claimants.setdefault(position, []).append(number)
         answer = DISRUPTIONS_ALLOWED
         for position in sorted(claimants):
-            left, numbers = self._allowed[position], claimants[position]
-            if left < 1:
+            remaining, numbers = self._allowed[position], claimants[position]
+            if remaining < 1:
                 return DisruptionCheck(False, False, numbers[0], position)
-            if left < len(numbers):
+            if remaining < len(numbers):
                 answer = DisruptionCheck(True, False, numbers[-1], position)
         return answer
 

@@ -191,10 +191,10 @@ class PodDrainability:
 
     def budgets(self, row: int) -> pdb.PdbIndexes:
         """The budgets charged if the pod is evicted, as positions in `RemainingPdbTracker.budgets`."""
-        found = self._budgets.get(row)
-        if found is None:
-            found = self._budgets[row] = self._find_budgets(row)
-        return found
+        indexes = self._budgets.get(row)
+        if indexes is None:
+            indexes = self._budgets[row] = self._find_budgets(row)
+        return indexes
 
     def _find_budgets(self, row: int) -> pdb.PdbIndexes:
         shared = self._read_status(row)

@@ -94,13 +94,13 @@ def run_chain(
 ) -> scale_up_status.ExpanderChoice[scale_up_status.Candidate]:
     """The option left after all strategies and the fallback, with the options that each strategy kept."""
     steps: list[tuple[str, tuple[scale_up_status.Candidate, ...]]] = []
-    left = tuple(options)
+    remaining = tuple(options)
     for strategy in (*strategies, fallback):
-        left = tuple(strategy.best_options(left))
-        steps.append((strategy.name, left))
-        if len(left) == 1:
+        remaining = tuple(strategy.best_options(remaining))
+        steps.append((strategy.name, remaining))
+        if len(remaining) == 1:
             break
-    return scale_up_status.ExpanderChoice(left[0] if left else None, tuple(steps), tuple(options))
+    return scale_up_status.ExpanderChoice(remaining[0] if remaining else None, tuple(steps), tuple(options))
 
 
 def choose_option(

@@ -126,12 +126,12 @@ def _has_default(field: dataclasses.Field[Any], value: Any) -> bool:
 # ── Decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _decode(wanted: Any, plain: Any, path: str) -> Any:
+def _decode(desired: Any, plain: Any, path: str) -> Any:
     """The value of the wanted type encoded by `plain`, at this path of the document."""
-    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    origin, arguments = typing.get_origin(desired), typing.get_args(desired)
     if origin in (types.UnionType, typing.Union):
-        (wanted,) = (argument for argument in arguments if argument is not types.NoneType)
-        return None if plain is None else _decode(wanted, plain, path)
+        (desired,) = (argument for argument in arguments if argument is not types.NoneType)
+        return None if plain is None else _decode(desired, plain, path)
     if origin is not None and issubclass(origin, Mapping):
         return {
             key: _decode(arguments[1], item, f"{path}[{key}]") for key, item in _require_type(dict, plain, path).items()
@@ -139,33 +139,33 @@ def _decode(wanted: Any, plain: Any, path: str) -> Any:
     if origin in (tuple, frozenset):
         items = enumerate(_require_type(list, plain, path))
         return origin(_decode(arguments[0], item, f"{path}[{position}]") for position, item in items)
-    if dataclasses.is_dataclass(wanted):
-        return _decode_dataclass(typing.cast("type[Any]", wanted), _require_type(dict, plain, path), path)
-    return _decode_scalar(wanted, plain, path)
+    if dataclasses.is_dataclass(desired):
+        return _decode_dataclass(typing.cast("type[Any]", desired), _require_type(dict, plain, path), path)
+    return _decode_scalar(desired, plain, path)
 
 
-def _decode_dataclass(wanted: type[Any], plain: Plain, path: str) -> Any:
-    hints = typing.get_type_hints(wanted)
+def _decode_dataclass(desired: type[Any], plain: Plain, path: str) -> Any:
+    hints = typing.get_type_hints(desired)
     given: Plain = {}
-    for declared in dataclasses.fields(wanted):
+    for declared in dataclasses.fields(desired):
         name = declared.name
         if name in plain:
             given[name] = _decode(hints[name], plain[name], f"{path}.{name}")
         elif declared.default is dataclasses.MISSING and declared.default_factory is dataclasses.MISSING:
             raise _invalid_input(f"{path}.{name}", None, "a value")
-    return wanted(**given)
+    return desired(**given)
 
 
-def _decode_scalar(wanted: type[Any], plain: Any, path: str) -> Any:
-    if issubclass(wanted, enum.Enum):
-        if plain not in [member.value for member in wanted]:
-            raise _invalid_input(path, plain, f"one of {', '.join(str(member.value) for member in wanted)}")
-        return wanted(plain)
-    if wanted is float and isinstance(plain, int | float) and not isinstance(plain, bool) and _is_finite(plain):
+def _decode_scalar(desired: type[Any], plain: Any, path: str) -> Any:
+    if issubclass(desired, enum.Enum):
+        if plain not in [member.value for member in desired]:
+            raise _invalid_input(path, plain, f"one of {', '.join(str(member.value) for member in desired)}")
+        return desired(plain)
+    if desired is float and isinstance(plain, int | float) and not isinstance(plain, bool) and _is_finite(plain):
         return float(plain)
-    if wanted is float:
+    if desired is float:
         raise _invalid_input(path, plain, "a finite number")
-    return _require_type(wanted, plain, path)
+    return _require_type(desired, plain, path)
 
 
 def _is_finite(number: float) -> bool:
@@ -178,9 +178,9 @@ def _is_finite(number: float) -> bool:
 _TYPE_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a whole number", bool: "true or false"}
 
 
-def _require_type(wanted: type[Any], plain: Any, path: str) -> Any:
-    if type(plain) is not wanted:  # not isinstance: bool is a subclass of int
-        raise _invalid_input(path, plain, _TYPE_NAMES[wanted])
+def _require_type(desired: type[Any], plain: Any, path: str) -> Any:
+    if type(plain) is not desired:  # not isinstance: bool is a subclass of int
+        raise _invalid_input(path, plain, _TYPE_NAMES[desired])
     return plain
 
 

@@ -1,1 +1,1 @@
-"""Placement: where pods go, many of one shape at a time, and how many new nodes they need."""
+"""Placement: where pods go on existing nodes and on new ones, many of one shape at a time."""

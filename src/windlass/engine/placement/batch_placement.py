@@ -72,13 +72,13 @@ def place_one_by_one(taken: Sequence[int]) -> Placement:
 def count_room(free: Sequence[tuple[arrays.Amounts, int]], rows: int) -> arrays.Amounts:
     """Int64 (n_rows): how many pods each row has room for, from (what is free (n_rows,), what a pod takes) of each."""
     fits = np.ones(rows, bool)
-    for left, amount in free:
-        fits &= left >= amount
+    for remaining, amount in free:
+        fits &= remaining >= amount
     # Division is the expensive step: only for the k rows where at least one pod fits.
     some = np.flatnonzero(fits)  # (k,)
     most = np.full(len(some), _UNLIMITED_ROOM)
-    for left, amount in free:
-        np.minimum(most, left[some] // amount, out=most)
+    for remaining, amount in free:
+        np.minimum(most, remaining[some] // amount, out=most)
     room = np.zeros(rows, arrays.RESOURCE_DTYPE)
     room[some] = most
     return room
@@ -139,15 +139,15 @@ def fill_scattered(rows: arrays.Rows, room: arrays.Amounts, count: int, scatter:
     Each round draws a start for every remaining pod; pods beyond a row's room are drawn again in the next round.
     """
     taken = np.zeros(len(rows), arrays.RESOURCE_DTYPE)
-    left = min(count, int(room.sum()))
-    while left > 0:
+    remaining = min(count, int(room.sum()))
+    while remaining > 0:
         with_room = np.flatnonzero(taken < room)
-        starts = scatter.integers(len(rows), size=left)
+        starts = scatter.integers(len(rows), size=remaining)
         # (left,): the first row with room at or after each start, wrapping around.
         targets = with_room[np.searchsorted(with_room, starts) % len(with_room)]
         before = taken.copy()
         taken = np.minimum(taken + np.bincount(targets, minlength=len(rows)), room)
-        left -= int((taken - before).sum())
+        remaining -= int((taken - before).sum())
     used = np.flatnonzero(taken)
     if not len(used):
         return NO_PLACES

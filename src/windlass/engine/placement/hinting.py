@@ -231,7 +231,11 @@ def _bind(snapshot: "Snapshot", rows: list[int], placed: batch_placement.Placeme
 
 
 def _apply_hints(
-    placer: "shape_placer.Placer", groups: list[ShapeRows], search: HintingState, usable: arrays.Mask, found: list[int]
+    placer: "shape_placer.Placer",
+    groups: list[ShapeRows],
+    search: HintingState,
+    usable: arrays.Mask,
+    hinted_rows: list[int],
 ) -> list[ShapeRows]:
     """Bind pods to their hinted nodes; return those that need a search.
 
@@ -240,7 +244,7 @@ def _apply_hints(
     snapshot = placer.snapshot
     uids, node_rows = snapshot.pods.uids, snapshot.nodes.rows
     old = search.hints.old
-    left: list[ShapeRows] = []
+    remaining: list[ShapeRows] = []
     for shape, rows in groups:
         without: list[int] = []
         hinted: dict[int, list[int]] = {}
@@ -255,8 +259,8 @@ def _apply_hints(
             total = placer.room_on(node_row, _representative_shape(snapshot, shape, alike_rows), len(alike_rows))
             if total:
                 _bind(snapshot, alike_rows[:total], batch_placement.place_all_on(node_row, total), search.hints)
-                found.extend(alike_rows[:total])
+                hinted_rows.extend(alike_rows[:total])
             without += alike_rows[total:]
         if without:
-            left.append((shape, without))
-    return left
+            remaining.append((shape, without))
+    return remaining

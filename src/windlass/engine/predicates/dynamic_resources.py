@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windlass.engine.dra import pool_visibility, resource_claims
+from windlass.engine.dra import inventory, resource_claims
 from windlass.engine.dra.resource_claims import UNLIMITED_PODS, ClaimRejection, ClaimState, PodClaims
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.dynamic_resources import AllocatedClaims, AllocationFailure
@@ -112,7 +112,7 @@ def _usable(snapshot: "Snapshot", state: ClaimState, config: "FilterConfig") -> 
         allowed &= nodes.selector_mask(state.selector)
     for reach in state.reaches:
         if not reach.node_name:
-            allowed &= pool_visibility.reach_mask(nodes, reach)
+            allowed &= inventory.reach_mask(nodes, reach)
     return allowed
 
 

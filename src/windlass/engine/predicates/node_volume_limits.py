@@ -112,12 +112,12 @@ class AttachedVolumes:
 
     def _find_attachments(self, rows: slice) -> arrays.Ids:
         """Int32 (n_rows): position in `_sets` of what is attached to the node, -1 if nothing."""
-        found = np.full(rows.stop - rows.start, arrays.ABSENT, arrays.ID_DTYPE)
+        attachments = np.full(rows.stop - rows.start, arrays.ABSENT, arrays.ID_DTYPE)
         for i, name in enumerate(self._nodes.names[rows]):
             attached = frozenset(self._read_attachments(self._storage.attached_to(name)))
             if attached:
-                found[i] = self._sets.intern(attached)
-        return found
+                attachments[i] = self._sets.intern(attached)
+        return attachments
 
     def _read_attachments(self, attachments: list[facts.VolumeAttachment]) -> Iterable[Attachable]:
         for attachment in attachments:
@@ -181,26 +181,26 @@ def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") ->
     """Bool (n_nodes): True where every driver can attach what the pod adds; None if it adds nothing that counts."""
     if not shape.spec.volumes:
         return None
-    wanted = find_wanted(snapshot, shape)
-    if isinstance(wanted, Refusal):
+    desired = find_wanted(snapshot, shape)
+    if isinstance(desired, Refusal):
         # Without a CSINode volumes are not resolved.
-        return _lacks_drivers(snapshot) if wanted.code is StatusCode.ERROR else np.zeros(snapshot.nodes.count, bool)
-    if not wanted:
+        return _lacks_drivers(snapshot) if desired.code is StatusCode.ERROR else np.zeros(snapshot.nodes.count, bool)
+    if not desired:
         return None
     attached = _attached_volumes(snapshot)
     allowed = np.ones(snapshot.nodes.count, bool)
     for driver, in_tree in _find_required(snapshot, shape):
         allowed &= _is_served(snapshot, driver, in_tree)
-    for driver in {driver for driver, _, _ in wanted}:
-        allowed &= _has_room(snapshot, attached, driver, {volume for volume in wanted if volume[0] == driver})
+    for driver in {driver for driver, _, _ in desired}:
+        allowed &= _has_room(snapshot, attached, driver, {volume for volume in desired if volume[0] == driver})
     allowed[[row for row in attached.broken if _is_limited(snapshot, row)]] = False
     return allowed
 
 
 def explain(snapshot: "Snapshot", shape: facts.PodShape, row: int, config: "FilterConfig") -> Refusal:
-    wanted = find_wanted(snapshot, shape)
-    if isinstance(wanted, Refusal):
-        return wanted
+    desired = find_wanted(snapshot, shape)
+    if isinstance(desired, Refusal):
+        return desired
     for driver, in_tree in _find_required(snapshot, shape):
         if not _is_served(snapshot, driver, in_tree)[row]:
             reason = Reason("{} CSI driver is not installed on the node", (driver,))
@@ -236,7 +236,7 @@ def _find_required(snapshot: "Snapshot", shape: facts.PodShape) -> list[tuple[st
         for thing in volume_usage.list_used_volumes(shape.namespace, shape.spec)
     ]
     return sorted({
-        (found[0], is_in_tree(storage, thing)) for found, thing in things if found is not None and found[0] in required
+        (driver[0], is_in_tree(storage, thing)) for driver, thing in things if driver and driver[0] in required
     })  # fmt: skip
 
 
@@ -244,8 +244,8 @@ def _is_served(snapshot: "Snapshot", driver: str, in_tree: bool) -> arrays.Mask:
     """Bool (n_nodes): the node's CSINode lists the driver. Without a CSINode in-tree volumes are not resolved."""
 
     def compute(rows: slice) -> arrays.Mask:
-        found = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
-        return np.fromiter((in_tree if node is None else driver in dict(node.drivers) for node in found), bool)
+        csi_nodes = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
+        return np.fromiter((in_tree if node is None else driver in dict(node.drivers) for node in csi_nodes), bool)
 
     return snapshot.storage.column(snapshot.nodes, ("CSI driver", driver, in_tree), compute)
 
@@ -275,8 +275,8 @@ def _limits(snapshot: "Snapshot", driver: str) -> arrays.Counts:
     """Int32 (n_nodes): how many volumes the driver attaches to the node."""
 
     def compute(rows: slice) -> arrays.Counts:
-        found = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
-        limits = (None if node is None else dict(node.drivers).get(driver) for node in found)
+        csi_nodes = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
+        limits = (None if node is None else dict(node.drivers).get(driver) for node in csi_nodes)
         return np.fromiter((_UNLIMITED if limit is None else limit for limit in limits), arrays.COUNT_DTYPE)
 
     return snapshot.storage.column(snapshot.nodes, ("volume limit", driver), compute)
@@ -285,8 +285,8 @@ def _limits(snapshot: "Snapshot", driver: str) -> arrays.Counts:
 def _lacks_drivers(snapshot: "Snapshot") -> arrays.Mask:
     """Bool (n_nodes): the node has no CSINode."""
     table = snapshot.nodes
-    found = (snapshot.storage.find_csi_node(table, row) for row in range(table.count))
-    return np.fromiter((node is None for node in found), bool, table.count)
+    csi_nodes = (snapshot.storage.find_csi_node(table, row) for row in range(table.count))
+    return np.fromiter((node is None for node in csi_nodes), bool, table.count)
 
 
 def _is_limited(snapshot: "Snapshot", row: int) -> bool:

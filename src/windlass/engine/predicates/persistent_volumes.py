@@ -173,8 +173,8 @@ def _migrated(table: "node_table.NodeTable", storage: "StorageTable", plugin: st
     """Bool (n_nodes): the node's CSINode lists the plugin as migrated."""
 
     def compute(rows: slice) -> arrays.Mask:
-        found = (storage.find_csi_node(table, row) for row in range(rows.start, rows.stop))
-        return np.fromiter((node is not None and plugin in node.migrated_plugins for node in found), bool)
+        csi_nodes = (storage.find_csi_node(table, row) for row in range(rows.start, rows.stop))
+        return np.fromiter((node is not None and plugin in node.migrated_plugins for node in csi_nodes), bool)
 
     return storage.column(table, ("migrated", plugin), compute)
 
@@ -224,16 +224,16 @@ class AffinityIndex:
 
     def find(self, table: "node_table.NodeTable", rows: slice) -> dict[int, arrays.Rows]:
         """By selector, in their order, the positions among these rows of the nodes that it selects, if any."""
-        found: dict[int, list[arrays.Rows]] = {}
+        rows_by_volume: dict[int, list[arrays.Rows]] = {}
         for key, by_value in self._by_value.items():
             column = table.label_column(key)
             for number, where in _group_by_id(column.ids[rows]):
                 for selector, rest in by_value.get(column.values[number], ()):
-                    found.setdefault(selector, []).append(_narrow(table, rows, where, rest))
+                    rows_by_volume.setdefault(selector, []).append(_narrow(table, rows, where, rest))
         for selector, requirements in self._others:
             everywhere = np.arange(rows.stop - rows.start)
-            found.setdefault(selector, []).append(_narrow(table, rows, everywhere, requirements))
-        return {selector: _union(found[selector]) for selector in sorted(found)}
+            rows_by_volume.setdefault(selector, []).append(_narrow(table, rows, everywhere, requirements))
+        return {selector: _union(rows_by_volume[selector]) for selector in sorted(rows_by_volume)}
 
 
 def _group_by_id(ids: arrays.Ids) -> Iterator[tuple[int, arrays.Rows]]:

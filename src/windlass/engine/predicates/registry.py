@@ -215,11 +215,11 @@ def find_pre_filter_result(
     """The node names to which NodeName and NodeAffinity restrict the search; None without a restriction."""
     if not shape.spec.node_name and shape.spec.node_affinity is None:
         return None
-    found = {
+    results = {
         node_name.NAME: node_name.find_named_node(snapshot, shape),
         node_affinity.NAME: node_affinity.find_named_nodes(snapshot, shape),
     }
-    by_rule = {name: names for name, names in found.items() if names is not None and config.runs_prefilter(name)}
+    by_rule = {name: names for name, names in results.items() if names is not None and config.runs_prefilter(name)}
     if not by_rule:
         return None
     return PreFilterResult(frozenset(set.intersection(*by_rule.values())), tuple(sorted(by_rule)))

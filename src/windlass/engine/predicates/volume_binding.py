@@ -163,13 +163,13 @@ def match_claims(
 ) -> list[tuple[facts.PersistentVolumeClaim, arrays.Mask]]:
     """The claims, smallest first, each with bool (n_rows): a volume that exists is there for it."""
     ordered = sort_smallest_first(claims)
-    found: list[arrays.Mask] = [np.zeros(0, bool)] * len(ordered)
+    claim_masks: list[arrays.Mask] = [np.zeros(0, bool)] * len(ordered)
     for name in {claim.storage_class or "" for claim in ordered}:
         where = [i for i, claim in enumerate(ordered) if (claim.storage_class or "") == name]
         masks = _find_in_class(table, storage, name, [ordered[i] for i in where], rows)
         for i, mask in zip(where, masks, strict=True):
-            found[i] = mask
-    return list(zip(ordered, found, strict=True))
+            claim_masks[i] = mask
+    return list(zip(ordered, claim_masks, strict=True))
 
 
 def _find_in_class(
@@ -232,10 +232,12 @@ def _largest_bytes(table: "node_table.NodeTable", storage: "StorageTable", stora
 
     def compute(rows: slice) -> arrays.Amounts:
         largest = np.full(rows.stop - rows.start, _NO_CAPACITY, arrays.RESOURCE_DTYPE)
-        found = index.find(table, rows)
-        if found:
-            reached_bytes = np.repeat([limits_bytes[number] for number in found], [len(at) for at in found.values()])
-            np.maximum.at(largest, np.concatenate(list(found.values())), reached_bytes)
+        volumes = index.find(table, rows)
+        if volumes:
+            reached_bytes = np.repeat(
+                [limits_bytes[number] for number in volumes], [len(at) for at in volumes.values()]
+            )
+            np.maximum.at(largest, np.concatenate(list(volumes.values())), reached_bytes)
         return largest
 
     return storage.column(table, ("largest volume", storage_class), compute)
@@ -410,7 +412,7 @@ def _check_unbound(snapshot: "Snapshot", claims: PodClaims, rows: slice, faults:
         _add_fault(faults, passing, BindingFault.UNPARSABLE)
         return
     needed = [(claim, np.ones(len(faults), bool)) for claim in claims.selected]
-    needed += [(claim, ~found) for claim, found in match_claims(nodes, storage, claims.waiting, rows)]
+    needed += [(claim, ~bound) for claim, bound in match_claims(nodes, storage, claims.waiting, rows)]
     for claim, provisions in needed:
         storage_class = storage.classes[claim.storage_class or ""]
         allowed = find_allowed_topology(nodes, storage_class, rows)

@@ -65,11 +65,11 @@ def mask(snapshot: "Snapshot", shape: facts.PodShape, config: "FilterConfig") ->
     """Bool (n_nodes): True where every volume's zone is the node's; None if no volume has one."""
     if not shape.spec.volumes:
         return None
-    wanted = list(topologies(snapshot.storage, shape))
-    if not wanted:
+    desired = list(topologies(snapshot.storage, shape))
+    if not desired:
         return None
     allowed = np.ones(snapshot.nodes.count, bool)
-    for key, values in wanted:
+    for key, values in desired:
         allowed &= _in_topology(snapshot.nodes, key, values)
     return allowed | _has_no_zone(snapshot.nodes)
 

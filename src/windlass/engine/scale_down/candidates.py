@@ -23,10 +23,10 @@ def filter_above_min_size(names: Sequence[str], group_of: Mapping[str, node_grou
 
 
 def filter_choosable(
-    names: Sequence[str], group_of: Mapping[str, node_groups.NodeGroup], chosen: deviations.Deviations
+    names: Sequence[str], group_of: Mapping[str, node_groups.NodeGroup], active_deviations: deviations.Deviations
 ) -> list[str]:
     """The nodes whose group lets the provider delete a given instance."""
-    return [name for name in names if _removes_this_node(group_of[name], chosen)]
+    return [name for name in names if _removes_this_node(group_of[name], active_deviations)]
 
 
 def filter_removable_now(
@@ -39,10 +39,10 @@ def filter_removable_now(
     return [name for name in names if table.facts[table.rows[name]].provider_id not in group_of[name].kept]
 
 
-def _removes_this_node(group: node_groups.NodeGroup, chosen: deviations.Deviations) -> bool:
-    if group.is_rolling_out or remediation.is_owned_elsewhere(group, chosen):
+def _removes_this_node(group: node_groups.NodeGroup, active_deviations: deviations.Deviations) -> bool:
+    if group.is_rolling_out or remediation.is_owned_elsewhere(group, active_deviations):
         return False
-    return group.can_choose or group.target_size == 1 or not chosen.never_shrink_blindly
+    return group.can_choose or group.target_size == 1 or not active_deviations.never_shrink_blindly
 
 
 def sort_candidates(

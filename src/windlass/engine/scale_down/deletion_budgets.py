@@ -91,7 +91,7 @@ def crop_nodes(
     Nodes without a group are passed over.
     """
     limits = settings.scale_down
-    left = _RemainingBudget(
+    remaining = _RemainingBudget(
         limits.max_scale_down_parallelism - len(in_progress.empty) - len(in_progress.drain),
         limits.max_drain_parallelism - len(in_progress.drain),
     )
@@ -100,17 +100,17 @@ def crop_nodes(
     whole = {id for id, group in groups.items() if whole_groups.contains(group)}
     empty_of, drain_of = _by_group(empty, group_of), _by_group(drain, group_of)
     going = _crop_atomic_groups(
-        [id for id in empty_of if id in whole], groups, registered, empty_of, drain_of, left, left.fits
+        [id for id in empty_of if id in whole], groups, registered, empty_of, drain_of, remaining, remaining.fits
     )
-    left.drain = min(left.total, left.drain)
+    remaining.drain = min(remaining.total, remaining.drain)
     rest = [id for id in drain_of if id in whole and id not in empty_of]
-    going += _crop_atomic_groups(rest, groups, registered, empty_of, drain_of, left, left.fits_drained)
+    going += _crop_atomic_groups(rest, groups, registered, empty_of, drain_of, remaining, remaining.fits_drained)
     sizes = {id: len(empty_of.get(id, ())) + len(drain_of.get(id, ())) for id in going}
     whole_empty = [scale_down_state.NodeGroupView(id, tuple(empty_of[id]), sizes[id]) for id in going if id in empty_of]
     whole_drain = [scale_down_state.NodeGroupView(id, tuple(drain_of[id]), sizes[id]) for id in going if id in drain_of]
-    plain_empty = _crop_groups(empty_of, whole, left.total)
-    left.total -= sum(len(bucket.nodes) for bucket in plain_empty)
-    plain_drain = _crop_groups(drain_of, whole, min(left.total, left.drain))
+    plain_empty = _crop_groups(empty_of, whole, remaining.total)
+    remaining.total -= sum(len(bucket.nodes) for bucket in plain_empty)
+    plain_drain = _crop_groups(drain_of, whole, min(remaining.total, remaining.drain))
     return scale_down_state.StartedDeletions((*whole_empty, *plain_empty), (*whole_drain, *plain_drain))
 
 
@@ -143,11 +143,11 @@ NodesByGroup = Mapping[str, Sequence[str]]
 
 
 def _by_group(names: Iterable[str], group_of: Mapping[str, node_groups.NodeGroup]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names_by_group: dict[str, list[str]] = {}
     for name in names:
         if name in group_of:
-            found.setdefault(group_of[name].id, []).append(name)
-    return found
+            names_by_group.setdefault(group_of[name].id, []).append(name)
+    return names_by_group
 
 
 def _crop_atomic_groups(
@@ -156,7 +156,7 @@ def _crop_atomic_groups(
     registered: Mapping[str, int],
     empty_of: NodesByGroup,
     drain_of: NodesByGroup,
-    left: _RemainingBudget,
+    remaining: _RemainingBudget,
     fits: Callable[[int, int], bool],
 ) -> list[str]:
     """The atomic groups that fit, up to the first that does not. Incomplete groups are skipped."""
@@ -166,7 +166,7 @@ def _crop_atomic_groups(
         if not fits(empty, drain):
             break
         if is_complete_group(groups[id], empty + drain, registered):
-            left.consume(empty, drain)
+            remaining.consume(empty, drain)
             going.append(id)
     return going
 

@@ -45,22 +45,22 @@ def check_eligibility(
 ) -> scale_down_state.EligibilityResult:
     """Check these candidates, each independently of the others."""
     reasons = _check_nodes(snapshot, names, group_of, rechecks, now_s)
-    found, limits, changes_at_s = _find_times(snapshot, names, reasons, rechecks, now_s)
-    left = [i for i, reason in enumerate(reasons) if reason is None]
-    rows = np.array([snapshot.nodes.rows[names[i]] for i in left], np.intp)
-    policies = _GroupPolicies([group_of[names[i]] for i in left], settings)
+    verdicts, limits, changes_at_s = _find_times(snapshot, names, reasons, rechecks, now_s)
+    remaining = [i for i, reason in enumerate(reasons) if reason is None]
+    rows = np.array([snapshot.nodes.rows[names[i]] for i in remaining], np.intp)
+    policies = _GroupPolicies([group_of[names[i]] for i in remaining], settings)
     ignore_mirrors = settings.scale_down.ignore_mirror_pods_utilization
     used = utilization.measure_utilization(snapshot, rows, policies.ignore_daemonsets, ignore_mirrors, gpu_label, now_s)
     thresholds = np.where(used.gpu == utilization.NO_GPU, policies.thresholds, policies.gpu_thresholds)
-    found[left], limits[left] = used.utilizations.utilization, thresholds
+    verdicts[remaining], limits[remaining] = used.utilizations.utilization, thresholds
     for place in np.flatnonzero(used.utilizations.utilization > thresholds).tolist():
-        reasons[left[place]] = UnremovableReason.NOT_UNDERUTILIZED
-    utilization_positions = {names[i]: place for place, i in enumerate(left)}
+        reasons[remaining[place]] = UnremovableReason.NOT_UNDERUTILIZED
+    utilization_positions = {names[i]: place for place, i in enumerate(remaining)}
     for place, reason in _find_unmeasured(snapshot, rows, used, settings):
-        reasons[left[place]] = reason
-        del utilization_positions[names[left[place]]]
+        reasons[remaining[place]] = reason
+        del utilization_positions[names[remaining[place]]]
     return scale_down_state.EligibilityResult(
-        names, reasons, found, limits, utilization_positions, used, min(changes_at_s, used.changes_at_s)
+        names, reasons, verdicts, limits, utilization_positions, used, min(changes_at_s, used.changes_at_s)
     )
 
 
@@ -118,9 +118,9 @@ def _find_times(
     now_s: float,
 ) -> tuple[scale_down_state.Floats, scale_down_state.Floats, float]:
     """float64 (n,) elapsed and (n,) limit where a time decided; and when the first of them ends."""
-    found, limits, changes_at_s = np.zeros(len(names)), np.zeros(len(names)), float("inf")
+    verdicts, limits, changes_at_s = np.zeros(len(names)), np.zeros(len(names)), float("inf")
     if _TIMED.isdisjoint(reasons):
-        return found, limits, changes_at_s
+        return verdicts, limits, changes_at_s
     for i, reason in enumerate(reasons):
         if reason is UnremovableReason.RECENTLY_UNREMOVABLE:
             over_s = rechecks[names[i]]
@@ -128,12 +128,12 @@ def _find_times(
         elif reason is UnremovableReason.CURRENTLY_BEING_DELETED:
             node = snapshot.nodes.facts[snapshot.nodes.rows[names[i]]]
             since_s = taints.marked_at_s(node, taints.TO_BE_DELETED_KEY) or 0.0
-            found[i], limits[i] = now_s - since_s, taints.DELETION_TAKES_S
+            verdicts[i], limits[i] = now_s - since_s, taints.DELETION_TAKES_S
             over_s = since_s + taints.DELETION_TAKES_S
         else:
             continue
         changes_at_s = min(changes_at_s, over_s)
-    return found, limits, changes_at_s
+    return verdicts, limits, changes_at_s
 
 
 class _GroupPolicies:
@@ -147,9 +147,9 @@ class _GroupPolicies:
         self.thresholds = np.array(
             [group_defaults.scale_down_utilization_threshold for group_defaults in group_defaultses], float
         )[numbers]
-        self.gpu_thresholds = np.array([one.scale_down_gpu_utilization_threshold for one in group_defaultses], float)[
-            numbers
-        ]
-        self.ignore_daemonsets = np.array([one.ignore_daemonsets_utilization for one in group_defaultses], bool)[
-            numbers
-        ]
+        self.gpu_thresholds = np.array(
+            [options.scale_down_gpu_utilization_threshold for options in group_defaultses], float
+        )[numbers]
+        self.ignore_daemonsets = np.array(
+            [options.ignore_daemonsets_utilization for options in group_defaultses], bool
+        )[numbers]

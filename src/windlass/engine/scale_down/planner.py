@@ -155,8 +155,8 @@ def select_among(
     ]
     now = [node_removal for node_removal in going if not node_removal.moves.on_completion]
     return scale_down_state.NodesToDelete(
-        tuple(one for one in now if not one.moves.move),
-        tuple(one for one in now if one.moves.move),
+        tuple(candidate for candidate in now if not candidate.moves.move),
+        tuple(candidate for candidate in now if candidate.moves.move),
         (*removable.kept, *partial, *waiting),
         removable.changes_at_s,
     )
@@ -202,15 +202,15 @@ def find_rows_to_recreate(
     snapshot: Snapshot, evicted: Iterable[int], missing: Mapping[ControllerKey, int]
 ) -> list[int]:
     """Rows of evicted pods that are not recreated yet. `missing`: missing replicas by controller."""
-    left, rows = dict(missing), list[int]()
+    remaining, rows = dict(missing), list[int]()
     for row in evicted:
         pod = snapshot.pods.fact(row, "", timeless=True)
         if not well_known.is_recreatable(pod):
             continue
         key = _find_owner(pod)
-        if key is not None and key in left:
-            left[key] -= 1
-            if left[key] < 0:
+        if key is not None and key in remaining:
+            remaining[key] -= 1
+            if remaining[key] < 0:
                 continue
         rows.append(row)
     return rows

@@ -276,8 +276,8 @@ _FIRST_GPU = 2
 
 def _requests(spec: facts.PodSpec) -> npt.NDArray[np.int64]:
     """Int64 (8,): cpu, memory, GPUs by kind, and 0, which stands for no GPU. The snapshot counts no less than 0."""
-    wanted = dict(spec.requests)
-    return np.array([*(max(wanted.get(name, 0), 0) for name in _REQUESTED), 0], arrays.RESOURCE_DTYPE)
+    desired = dict(spec.requests)
+    return np.array([*(max(desired.get(name, 0), 0) for name in _REQUESTED), 0], arrays.RESOURCE_DTYPE)
 
 
 def calculate_utilization(

@@ -22,15 +22,15 @@ def balance_increase(
 ) -> list[scale_up_status.GroupIncrease]:
     """Share the new nodes between the groups; groups that do not grow are not in the result."""
     by_size = sorted((group for group in groups if group.size != group.max_size), key=lambda group: group.size)
-    left = min(new_nodes, sum(max(group.max_size - group.size, 0) for group in by_size))
+    remaining = min(new_nodes, sum(max(group.max_size - group.size, 0) for group in by_size))
     rows = [_GrowingGroup(group, group.size) for group in by_size]
     first = turn = 0
     # Rows before `first` are full. From there up to `turn` all have one size, at most one more than the row at `turn`;
     # from `turn` on sizes only rise. A full row changes places with the first, and so leaves the round.
-    while left > 0:
+    while remaining > 0:
         if rows[turn].size < rows[turn].group.max_size:
             rows[turn].size += 1
-            left -= 1
+            remaining -= 1
         else:
             rows[first], rows[turn] = rows[turn], rows[first]
             first += 1

@@ -13,8 +13,7 @@ from windlass.engine import resource_quotas, time_limits
 from windlass.engine.expanders import chain, grpc
 from windlass.engine.model import facts, node_groups, scale_up_status
 from windlass.engine.model.scale_up_status import ExpansionOption, GroupTemplate, SchedulablePods
-from windlass.engine.placement import binpacking_estimator
-from windlass.engine.scale_up import balancing
+from windlass.engine.scale_up import balancing, binpacking_estimator
 
 if TYPE_CHECKING:
     from windlass.engine.scale_up.template_fit import TemplateFit
@@ -110,9 +109,9 @@ class OptionPlanner:
         config = replace(self._config, limits=self._bounds)
         return OptionPlanner(self._prospects, groups, self._tracker, config, situation, self._timer, self._unknown)
 
-    def limit_nodes(self, left: int) -> None:
+    def limit_nodes(self, remaining: int) -> None:
         """Limit the nodes of this round to what earlier rounds left of --max-nodes-per-scaleup."""
-        self._bounds, self._left = replace(self._bounds, max_nodes_per_scale_up=left), left
+        self._bounds, self._left = replace(self._bounds, max_nodes_per_scale_up=remaining), remaining
 
     def propose(
         self, pending: Sequence[scale_up_status.PodEquivalenceGroup], whole: bool = False
@@ -223,15 +222,15 @@ class OptionPlanner:
             return (str(self._groups.unsafe[group.id]),)
         if group.target_size >= group.max_size:
             return (str(scale_up_status.SkipReason.MAX_SIZE),)
-        wanted = 1
+        desired = 1
         if group.options.zero_or_max:
-            wanted = group.max_size - group.target_size
-            if self._bounds.max_nodes_total and self._node_count + wanted > self._bounds.max_nodes_total:
+            desired = group.max_size - group.target_size
+            if self._bounds.max_nodes_total and self._node_count + desired > self._bounds.max_nodes_total:
                 return (str(scale_up_status.SkipReason.ATOMIC_TOO_LARGE),)
         template = self._groups.templates.get(group.id)
         if template is None:
             return (str(scale_up_status.SkipReason.NOT_READY),)
-        answer = self._tracker.check(group.id, template.node, wanted)
+        answer = self._tracker.check(group.id, template.node, desired)
         return tuple(
             f'exceeded quota: "{exceeded.quota}", resources: {", ".join(exceeded.resources)}'
             for exceeded in answer.exceeded
@@ -242,10 +241,10 @@ class OptionPlanner:
     ) -> dict[str, list[int]]:
         """Positions of the pending pods that a new, empty node of each group would take."""
         self._pending = pending
-        wanted = {alike.shape.id: alike.shape for alike in pending}
-        found = self._prospects.check_pods([group.id for group in groups], wanted.values())
+        desired = {alike.shape.id: alike.shape for alike in pending}
+        pods = self._prospects.check_pods([group.id for group in groups], desired.values())
         accepted: dict[str, list[int]] = {}
-        for group, answers in found.items():
+        for group, answers in pods.items():
             accepted[group] = []
             for position, alike in enumerate(pending):
                 reasons = answers[alike.shape.id]
@@ -260,9 +259,9 @@ class OptionPlanner:
         self, skipped: Collection[str], pending: Sequence[scale_up_status.PodEquivalenceGroup]
     ) -> None:
         """Add the reasons of skipped groups whose new nodes would not take the pods either."""
-        wanted = {alike.shape.id: alike.shape for alike in pending}
+        desired = {alike.shape.id: alike.shape for alike in pending}
         known = [group for group in skipped if group in self._groups.templates]
-        for group, answers in self._prospects.check_pods(known, wanted.values()).items():
+        for group, answers in self._prospects.check_pods(known, desired.values()).items():
             for alike in pending:
                 if answers[alike.shape.id]:
                     alike.rejected[group] = answers[alike.shape.id]
@@ -351,12 +350,12 @@ class OptionPlanner:
 
     def _cap(self, best: ExpansionOption) -> int:
         """The number of the option's nodes that --max-nodes-total and quotas allow."""
-        wanted = best.node_count
+        desired = best.node_count
         if self._bounds.max_nodes_total > 0:
-            wanted = min(wanted, self._bounds.max_nodes_total - self._node_count)
-        if wanted < 1:
+            desired = min(desired, self._bounds.max_nodes_total - self._node_count)
+        if desired < 1:
             return 0
-        return self._tracker.check(best.group, best.template, wanted).allowed
+        return self._tracker.check(best.group, best.template, desired).allowed
 
     def _share(
         self, best: ExpansionOption, new_nodes: int, schedulable: Mapping[str, list[int]]
@@ -408,10 +407,10 @@ def drop_injected_pods(proposal: scale_up_status.ScaleUpProposal, first_row: int
     def keep_alike(
         equivalence_groups: Sequence[scale_up_status.PodEquivalenceGroup],
     ) -> tuple[scale_up_status.PodEquivalenceGroup, ...]:
-        left = (
+        remaining = (
             replace(equivalence_group, rows=keep(equivalence_group.rows)) for equivalence_group in equivalence_groups
         )
-        return tuple(one for one in left if one.rows)
+        return tuple(group for group in remaining if group.rows)
 
     return replace(
         proposal,

@@ -18,7 +18,7 @@ from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import Observation
 from windlass.engine.placement import hinting, shape_placer
-from windlass.engine.scale_up import balancing, options, pending_pods, template_fit
+from windlass.engine.scale_up import balancing, equivalence_groups, options, template_fit
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 ROUNDS = "rounds"
@@ -75,18 +75,18 @@ def _run_rounds(
     snapshot before the next.
     """
     snapshot, groups, settings = inputs.snapshot, inputs.groups, inputs.settings
-    left, time = list(unschedulable), inputs.timer.begin(ROUNDS, settings.scale_up.salvo_scale_up_budget_s)
+    remaining, time = list(unschedulable), inputs.timer.begin(ROUNDS, settings.scale_up.salvo_scale_up_budget_s)
     planner = make_planner(inputs)
     added, limit = 0, settings.scale_up.max_nodes_per_scaleup if settings.deviations.joint_scale_up else 0
     while True:
-        proposal = planner.propose(build_equivalence_groups(inputs, left))
+        proposal = planner.propose(build_equivalence_groups(inputs, remaining))
         yield proposal, groups
         helped = set(proposal.helped)
-        left = [row for row in left if row not in helped]
+        remaining = [row for row in remaining if row not in helped]
         if (
             proposal.result is not scale_up_status.ScaleUpResult.SUCCESSFUL
             or not helped
-            or not left
+            or not remaining
             or time.exhausted()
         ):
             return
@@ -131,7 +131,7 @@ def simulate_increases(
 def build_equivalence_groups(inputs: ScaleUpInputs, rows: Sequence[int]) -> list[scale_up_status.PodEquivalenceGroup]:
     """Equivalence groups of these pods, as a measured step."""
     with inputs.timer.measure(time_limits.MeasuredStep.BUILD_EQUIVALENCE_GROUPS):
-        return pending_pods.make_equivalence_groups(inputs.snapshot, rows, inputs.settings)
+        return equivalence_groups.make_equivalence_groups(inputs.snapshot, rows, inputs.settings)
 
 
 def make_planner(
@@ -280,9 +280,9 @@ def _apply_refusal(
         failed, refusing = set(ids[ids.index(refusing[0]) :]), refusing[:1]
     reverted: list[plan.TakeBack] = []
     if is_atomic:  # all or nothing: groups that were resized before another one refused shrink again
-        why = "another group of an atomic scale-up could not be raised"
+        reason = "another group of an atomic scale-up could not be raised"
         resized = (increase for increase in proposal.increases if increase.group.id not in failed)
-        reverted = [plan.TakeBack(one.group.id, one.added, why, one.new_size) for one in resized]
+        reverted = [plan.TakeBack(resize.group.id, resize.added, reason, resize.new_size) for resize in resized]
         failed = set(ids)
     withdrawn = options.withdraw_failed(proposal, failed)
     durable = replace(_register_increases(inputs, withdrawn.increases, durable, now_s), activity=durable.activity)

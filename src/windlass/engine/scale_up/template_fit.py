@@ -13,8 +13,9 @@ import numpy as np
 from windlass.engine.model import arrays, facts
 from windlass.engine.model.scale_up_status import GroupTemplate
 from windlass.engine.model.settings import FilterConfig
-from windlass.engine.placement import batch_placement, binpacking_estimator
+from windlass.engine.placement import batch_placement
 from windlass.engine.predicates import node_resources_fit, registry
+from windlass.engine.scale_up import binpacking_estimator
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 RejectionReasons = dict[int, tuple[str, ...]]
@@ -53,13 +54,13 @@ class TemplateFit:
         unknown = [shape for shape in together if any(shape.id not in self._answers[group] for group in groups)]
         repelled = self._judge_together(groups, unknown) if unknown else []
         known = [shape.id for shape in together if shape not in repelled]
-        found: dict[str, RejectionReasons] = {}
+        pods: dict[str, RejectionReasons] = {}
         for group in groups:
             answers = self._answers[group]
-            found[group] = {number: answers[number] for number in known}
+            pods[group] = {number: answers[number] for number in known}
             if alone or repelled:
-                found[group] |= self._judge_alone(group, (*alone, *repelled))
-        return found
+                pods[group] |= self._judge_alone(group, (*alone, *repelled))
+        return pods
 
     def _judge_together(self, groups: Sequence[str], pod_shapes: Sequence[facts.PodShape]) -> list[facts.PodShape]:
         """Judge shapes for all these groups at once, and keep what is found; return those that others' pods repel."""
@@ -230,19 +231,19 @@ class _ResourcePacking:
                                            for column, amount in demand.checked], 1)[0])  # fmt: skip
         if per_node == 0:
             return 0, True
-        wanted = -(-count // per_node) - 1
-        granted = self._open(wanted)
+        desired = -(-count // per_node) - 1
+        granted = self._open(desired)
         rows = newest + np.arange(granted + 1)
         placed = batch_placement.fill_first(rows, np.full(granted + 1, per_node, arrays.RESOURCE_DTYPE), count)
-        return self._place(demand, placed), granted == wanted
+        return self._place(demand, placed), granted == desired
 
     def _room(self, demand: ResourceDemand) -> arrays.Amounts:
         """Int64 (n_open): how many such pods each open node has room for."""
         here = [(self._free[column, : self._count], amount) for column, amount in demand.checked]
         return batch_placement.count_room(here, self._count)
 
-    def _open(self, wanted: int) -> int:
-        granted = self._limiter.grant(wanted) if wanted > 0 else 0
+    def _open(self, desired: int) -> int:
+        granted = self._limiter.grant(desired) if desired > 0 else 0
         first, self._count = self._count, self._count + granted
         more = self._count - len(self._used)
         if more > 0:

@@ -78,45 +78,50 @@ class MutableColumns(columns.ForkableColumns):
 
     def bind_many(self, pod_rows: list[int], rows: arrays.Rows, counts: arrays.Amounts) -> None:
         """Bind pending pods of one shape to distinct nodes: the first `counts[0]` to `rows[0]`, and so on."""
-        shape, chosen = self.shape_of_row(pod_rows[0]), np.array(pod_rows, np.intp)
-        self._bind_all(shape, pod_rows, chosen, rows, counts)
-        self._log_undo(self._unbind_all, shape, chosen, rows, counts)
+        shape, selected = self.shape_of_row(pod_rows[0]), np.array(pod_rows, np.intp)
+        self._bind_all(shape, pod_rows, selected, rows, counts)
+        self._log_undo(self._unbind_all, shape, selected, rows, counts)
         if asks_for_devices(shape.spec):
             self._reserve_for_pods(pod_rows, np.repeat(rows, counts).tolist())
 
     def _bind_all(
-        self, shape: facts.PodShape, pod_rows: list[int], chosen: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts
+        self,
+        shape: facts.PodShape,
+        pod_rows: list[int],
+        selected: arrays.Rows,
+        rows: arrays.Rows,
+        counts: arrays.Amounts,
     ) -> None:
         pods_on = self._pods_on
-        if len(rows) == len(chosen):  # one each
+        if len(rows) == len(selected):  # one each
             for node_row, pod_row in zip(rows.tolist(), pod_rows, strict=True):
                 pods_on[node_row].append(pod_row)
-            self.pods.node_rows[chosen] = rows
+            self.pods.node_rows[selected] = rows
             self._count_on(shape, rows, 1)
         else:
             start = 0
             for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 pods_on[node_row] += pod_rows[start : start + count]
                 start += count
-            self.pods.node_rows[chosen] = np.repeat(rows, counts)
+            self.pods.node_rows[selected] = np.repeat(rows, counts)
             self._count_on(shape, rows, counts)
 
     def _unbind_all(
-        self, shape: facts.PodShape, chosen: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts
+        self, shape: facts.PodShape, selected: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts
     ) -> None:
         for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             del self._pods_on[node_row][-count:]  # undo runs in reverse, so these are the last entries
-        self.pods.node_rows[chosen] = arrays.ABSENT
+        self.pods.node_rows[selected] = arrays.ABSENT
         self._count_on(shape, rows, -counts)
 
     def clear_node(self, node_row: int) -> list[int]:
         """Unbind all pods from a node and return their rows; they become pending."""
         pod_rows = self._pods_on[node_row]
-        chosen = np.array(pod_rows, np.intp)
-        self._count_together(chosen, node_row, -1)
-        self.pods.node_rows[chosen] = arrays.ABSENT
+        selected = np.array(pod_rows, np.intp)
+        self._count_together(selected, node_row, -1)
+        self.pods.node_rows[selected] = arrays.ABSENT
         self._pods_on[node_row] = []
-        self._log_undo(self._unclear, node_row, pod_rows, chosen)
+        self._log_undo(self._unclear, node_row, pod_rows, selected)
         self._release_devices(pod_rows)
         return pod_rows
 

@@ -213,9 +213,9 @@ class RequestColumns:
         """(column, amount) of all that one pod of the shape takes, its place among the node's pods included."""
         known = self._requests.get(shape.id)
         if known is None:
-            wanted = [(resource, min(amount, _LARGEST)) for resource, amount in shape.spec.requests if amount > 0]
+            desired = [(resource, min(amount, _LARGEST)) for resource, amount in shape.spec.requests if amount > 0]
             known = [(node_table.PODS_COLUMN, 1)]
-            known += [(self._nodes.resource_column(resource), amount) for resource, amount in wanted]
+            known += [(self._nodes.resource_column(resource), amount) for resource, amount in desired]
             self._requests[shape.id] = known
             self._tabulate(shape.id, known)
         return known
@@ -232,11 +232,11 @@ class RequestColumns:
             self._sizes.clear()
         size = self._sizes.get(shape.id)
         if size is None:
-            wanted = dict(shape.spec.requests)
+            desired = dict(shape.spec.requests)
             cpu, memory = (
                 int(self._nodes.allocatable[c].sum()) for c in (node_table.CPU_COLUMN, node_table.MEMORY_COLUMN)
             )
-            size = wanted.get(facts.CPU, 0) / max(cpu, 1) + wanted.get(facts.MEMORY, 0) / max(memory, 1)
+            size = desired.get(facts.CPU, 0) / max(cpu, 1) + desired.get(facts.MEMORY, 0) / max(memory, 1)
             self._sizes[shape.id] = size
         return size
 

@@ -360,9 +360,9 @@ def _drop_unused(values: arrays.Index[Interned], ids: arrays.Ids) -> arrays.Ids:
     return np.append(values.keep(used), arrays.ID_DTYPE(arrays.ABSENT))[ids]
 
 
-def _any_of(ids: arrays.Ids, wanted: list[int]) -> arrays.Mask:
+def _any_of(ids: arrays.Ids, desired: list[int]) -> arrays.Mask:
     mask = np.zeros(len(ids), bool)
-    for number in wanted:
+    for number in desired:
         if number != arrays.ABSENT:
             mask |= ids == number
     return mask

@@ -28,10 +28,10 @@ class NamespaceLabels(dict[str, Mapping[str, str]]):
 
     def __init__(
         self,
-        found: Mapping[str, Mapping[str, str]] | None = None,
+        labels_by_namespace: Mapping[str, Mapping[str, str]] | None = None,
         release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
     ) -> None:
-        super().__init__(found or {})
+        super().__init__(labels_by_namespace or {})
         self.release = release
 
 
@@ -111,9 +111,9 @@ def carried_term_matches(term: facts.PodAffinityTerm, profile: facts.PodProfile,
 def find_carried(shape: facts.PodShape) -> list[Carried]:
     """The counters that a pod of this shape adds to by its own spec; one it names twice is listed twice."""
     spec = shape.spec
-    found: list[Carried] = [PodsCarryingTerm(term) for term in spec.anti_affinity]
-    found += [PodsHoldingPort(port) for port in spec.host_ports]
-    return found
+    carried: list[Carried] = [PodsCarryingTerm(term) for term in spec.anti_affinity]
+    carried += [PodsHoldingPort(port) for port in spec.host_ports]
+    return carried
 
 
 def make_spread_count(namespace: str, selector: LabelSelector | None) -> SelectedPods | None:
@@ -294,8 +294,8 @@ class TopologyCounts:
         }
         repelling = _renumber(self._repelling, profile_numbers)
         self._repelling = {
-            number: (carriers.before(judged), [pair for pair in found if pair[1] not in gone])
-            for number, (judged, found) in repelling.items()
+            number: (carriers.before(judged), [pair for pair in pairs if pair[1] not in gone])
+            for number, (judged, pairs) in repelling.items()
         }
         self._drop(gone)
 
@@ -324,12 +324,12 @@ class TopologyCounts:
 
     def repelling(self, shape: facts.PodShape) -> list[tuple[facts.PodAffinityTerm, int]]:
         """(term, counter) of every carried anti-affinity term that matches the shape; only new terms are evaluated."""
-        judged, found = self._repelling.get(shape.profile_id, (0, []))
+        judged, pairs = self._repelling.get(shape.profile_id, (0, []))
         if judged < len(self.carriers):
             newer = list(self.carriers.items())[judged:]
-            found += [pair for pair in newer if carried_term_matches(pair[0], shape.profile, self.namespaces)]
-            self._repelling[shape.profile_id] = (len(self.carriers), found)
-        return found
+            pairs += [pair for pair in newer if carried_term_matches(pair[0], shape.profile, self.namespaces)]
+            self._repelling[shape.profile_id] = (len(self.carriers), pairs)
+        return pairs
 
     def _carried_rows(self, shape: facts.PodShape) -> list[int]:
         rows = self._carried.get(shape.id)
@@ -389,5 +389,5 @@ class _KeptRows:
 
 
 def _renumber(values: Mapping[int, Renumbered], numbers: arrays.Ids) -> dict[int, Renumbered]:
-    found = numbers.tolist()
-    return {found[old]: value for old, value in values.items() if found[old] != arrays.ABSENT}
+    ids = numbers.tolist()
+    return {ids[old]: value for old, value in values.items() if ids[old] != arrays.ABSENT}

@@ -100,23 +100,23 @@ def plan_remediation(state: LoopState) -> decision_record.LoopStop | None:
     return state.remediation.stop
 
 
-def _list_remediation(found: decision_record.Remediation) -> plan.Plan:
+def _list_remediation(remediation_plan: decision_record.Remediation) -> plan.Plan:
     return (
         *(
             plan.ReduceTarget(revert.group, revert.by, "nodes did not come in time", revert.before.target)
-            for revert in found.reverts
+            for revert in remediation_plan.reverts
         ),
         *(
             plan.DeleteInstances(removal.group, removal.instances, "never registered", removal.is_forced)
-            for removal in found.unregistered
+            for removal in remediation_plan.unregistered
         ),
         *(
             plan.DeleteInstances(removal.group, removal.instances, "could not be created", removal.is_forced)
-            for removal in found.uncreated
+            for removal in remediation_plan.uncreated
         ),
         *(
             plan.ReduceTarget(fix.group, fix.by, "size was wrong for too long", fix.before.target)
-            for fix in found.fixes
+            for fix in remediation_plan.fixes
         ),
     )
 

@@ -102,14 +102,14 @@ def find_next_health_change_s(
     nodes: Collection[facts.Node],
     groups: Collection[node_groups.NodeGroup],
     group_of: Mapping[str, node_groups.NodeGroup],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
     now_s: float,
 ) -> float:
     """The next time at which health, requests or remediation change by themselves; infinity if they never do."""
     times = (
-        *_startup_deadlines(health, nodes, group_of, chosen),
-        *_provision_deadlines(health, groups, chosen),
-        *_backoff_deadlines(health, chosen),
+        *_startup_deadlines(health, nodes, group_of, active_settings),
+        *_provision_deadlines(health, groups, active_settings),
+        *_backoff_deadlines(health, active_settings),
     )
     return min((time_s for time_s in times if time_s >= now_s), default=math.inf)
 
@@ -118,21 +118,21 @@ def _startup_deadlines(
     health: ClusterHealth,
     nodes: Collection[facts.Node],
     group_of: Mapping[str, node_groups.NodeGroup],
-    chosen: settings.Settings,
+    active_settings: settings.Settings,
 ) -> Iterator[float]:
     starting = set(health.total.not_started)
     for node in nodes:
         if node.name in starting:
             group = group_of.get(node.name)
-            limits = chosen.groups if group is None else settings.for_group(chosen, group.options)
+            limits = active_settings.groups if group is None else settings.for_group(active_settings, group.options)
             yield node.created_s + limits.max_node_startup_time_s
 
 
 def _provision_deadlines(
-    health: ClusterHealth, groups: Collection[node_groups.NodeGroup], chosen: settings.Settings
+    health: ClusterHealth, groups: Collection[node_groups.NodeGroup], active_settings: settings.Settings
 ) -> Iterator[float]:
     for group in groups:
-        time_s = settings.for_group(chosen, group.options).max_node_provision_time_s
+        time_s = settings.for_group(active_settings, group.options).max_node_provision_time_s
         for instance in group.instances:
             if instance.provider_id in health.memory.unregistered_since:
                 yield health.memory.unregistered_since[instance.provider_id] + time_s
@@ -140,14 +140,14 @@ def _provision_deadlines(
             yield health.memory.wrong_sizes[group.id].since_s + time_s
 
 
-def _backoff_deadlines(health: ClusterHealth, chosen: settings.Settings) -> Iterator[float]:
+def _backoff_deadlines(health: ClusterHealth, active_settings: settings.Settings) -> Iterator[float]:
     for request in health.memory.requests.scale_ups.values():
         yield request.expected_by_s
     for deletion in health.memory.requests.scale_downs:
         yield deletion.expected_by_s
     for backoff in health.memory.backoffs.values():
         yield backoff.until_s
-        yield backoff.failed_s + chosen.health.node_group_backoff_reset_timeout_s
+        yield backoff.failed_s + active_settings.health.node_group_backoff_reset_timeout_s
 
 
 @dataclass(frozen=True, slots=True)

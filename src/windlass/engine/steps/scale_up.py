@@ -10,7 +10,7 @@ from windlass.engine.model import node_groups, scale_up_status
 from windlass.engine.model.scale_up_status import ScaleUpProposal, ScaleUpResult
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import DecisionPart
-from windlass.engine.scale_up import orchestrator, pending_pods, pod_list
+from windlass.engine.scale_up import equivalence_groups, orchestrator, pending_pods, pod_list
 from windlass.engine.scale_up.orchestrator import ScaleUpInputs, ScaleUpStatus
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 from windlass.engine.time_limits import MeasuredStep
@@ -74,7 +74,7 @@ def _find_obstacle(
     if not rows:
         return ScaleUpStatus((ScaleUpProposal(ScaleUpResult.NOT_NEEDED),))
     if limit > 0 and ready_nodes >= limit:
-        remaining = tuple(pending_pods.make_equivalence_groups(snapshot, rows, settings))
+        remaining = tuple(equivalence_groups.make_equivalence_groups(snapshot, rows, settings))
         return ScaleUpStatus((ScaleUpProposal(ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL, remaining=remaining),))
     if not settings.pods.bypassed_scheduler_names and _should_wait(snapshot, rows, settings, now_s):
         return ScaleUpStatus((ScaleUpProposal(ScaleUpResult.IN_COOLDOWN),), wait_for_more=True)

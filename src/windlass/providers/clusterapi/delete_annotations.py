@@ -92,7 +92,7 @@ def classify_annotations(
     others = [machine for machine in alive if machine.is_marked and machine.uid not in remembered]
     surplus = max(len(alive) - replicas, 0)
     leaving = frozenset(machine.uid for machine in (own if is_rolling_out else own + others)[:surplus])
-    return DeleteAnnotationState(leaving, tuple(one for one in own + others if one.uid not in leaving))
+    return DeleteAnnotationState(leaving, tuple(machine for machine in own + others if machine.uid not in leaving))
 
 
 class DeleteAnnotations:
@@ -110,9 +110,9 @@ class DeleteAnnotations:
         A failed write may have succeeded on the server, and a lower size would then delete that Machine: the annotation
         is removed again. If that fails as well, all annotations are removed and the call raises.
         """
-        chosen = list(machines)
-        done = await self._each(chosen, self._annotate_one)
-        outcomes = list(zip(chosen, done, strict=True))
+        selected = list(machines)
+        done = await self._each(selected, self._annotate_one)
+        outcomes = list(zip(selected, done, strict=True))
         marked = [machine for machine, outcome in outcomes if outcome is True]
         failed = [(machine, outcome) for machine, outcome in outcomes if isinstance(outcome, errors.KubeError)]
         if await self.remove(machine for machine, _ in failed):
@@ -148,10 +148,10 @@ class DeleteAnnotations:
 
     async def remove(self, machines: Iterable[Machine]) -> list[errors.KubeError]:
         """Remove annotations. Failures are logged and retried with the next change."""
-        chosen = list(machines)
-        done = await self._each(chosen, self._remove_one)
+        selected = list(machines)
+        done = await self._each(selected, self._remove_one)
         failures = []
-        for machine, outcome in zip(chosen, done, strict=True):
+        for machine, outcome in zip(selected, done, strict=True):
             if isinstance(outcome, errors.KubeError):
                 _log.warning("failed to remove delete annotation: machine=%s error=%s", machine.key, outcome)
                 failures.append(outcome)
@@ -179,12 +179,12 @@ class DeleteAnnotations:
     async def _change(self, machine: Machine, value: str | None) -> bool:
         """Read and update the whole object, as the RBAC rules allow. False if the Machine is gone or being deleted."""
         name, namespace = machine.name, machine.namespace
-        for left in reversed(range(_TRIES)):
+        for remaining in reversed(range(_TRIES)):
             try:
-                found = await self._api.get(self._machines, name, namespace)
+                live_machine = await self._api.get(self._machines, name, namespace)
             except errors.NotFound:
                 return False
-            metadata = found["metadata"]
+            metadata = live_machine["metadata"]
             if metadata.get("uid") != machine.uid or metadata.get("deletionTimestamp"):
                 return False
             annotations = metadata.get("annotations") or {}
@@ -195,11 +195,11 @@ class DeleteAnnotations:
                 metadata["annotations"][self._mark] = value
             writer = request_builders.WriteOptions(FIELD_MANAGER, self._api.settings.writer.dry_run)
             try:
-                await self._api.call(request_builders.build_update(self._machines, found, writer=writer))
+                await self._api.call(request_builders.build_update(self._machines, live_machine, writer=writer))
                 return True
             except errors.NotFound:
                 return False
             except errors.Conflict:
-                if not left:
+                if not remaining:
                     raise
         return False

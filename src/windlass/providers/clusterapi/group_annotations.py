@@ -167,7 +167,7 @@ def read_group_options(
     annotations: Mapping[str, str], named: AnnotationKeys
 ) -> tuple[node_groups.GroupOptions, tuple[fields.InvalidField, ...]]:
     """Group options from annotations, and errors of invalid ones."""
-    found: dict[str, float | bool] = {}
+    options: dict[str, float | bool] = {}
     complaints: list[fields.InvalidField] = []
     for name, field, (read_value, accepted) in _OPTIONS:
         key = named.options + name
@@ -175,20 +175,20 @@ def read_group_options(
         if not text:
             continue
         try:
-            found[field] = read_value(text)
+            options[field] = read_value(text)
         except ValueError:
             complaints.append(fields.InvalidField(annotation_path(key), annotations[key], accepted))
-    return node_groups.GroupOptions(**found), tuple(complaints)  # type: ignore[arg-type]
+    return node_groups.GroupOptions(**options), tuple(complaints)  # type: ignore[arg-type]
 
 
 _CONDITION = "Paused"
 
 
-def find_pause_reason(found: meta.Object) -> str:
+def find_pause_reason(obj: meta.Object) -> str:
     """Why Cluster API skips the object; empty if it does not."""
-    if PAUSED in (found.meta.annotations or {}):
+    if PAUSED in (obj.meta.annotations or {}):
         return f"it has the annotation {PAUSED}"
-    condition = find_paused_condition(getattr(found, "status", None))
+    condition = find_paused_condition(getattr(obj, "status", None))
     return "" if condition is None else f"condition {_CONDITION}: {condition.message or condition.reason or 'True'}"
 
 

@@ -19,16 +19,16 @@ from windlass.kube.resources import Resource
 from windlass.providers.clusterapi import group_annotations
 
 
-def has_relevant_change(before: meta.Object, found: meta.Object) -> bool:
+def has_relevant_change(before: meta.Object, obj: meta.Object) -> bool:
     """True if a field changed that node groups are made from. Machines are stored narrowed to such fields."""
-    return _relevant_fields(before) != _relevant_fields(found)
+    return _relevant_fields(before) != _relevant_fields(obj)
 
 
-def _relevant_fields(found: meta.Object) -> tuple[object, ...]:
-    metadata = found.meta
-    owners, spec = metadata.owner_references, getattr(found, "spec", None)
+def _relevant_fields(obj: meta.Object) -> tuple[object, ...]:
+    metadata = obj.meta
+    owners, spec = metadata.owner_references, getattr(obj, "spec", None)
     identity = (metadata.uid, metadata.deletion_timestamp, metadata.labels, metadata.annotations, owners, spec)
-    match found:
+    match obj:
         case clusterapi.MachineSet(status=clusterapi.MachineGroupStatus() as counted):
             return (
                 *identity,
@@ -40,7 +40,7 @@ def _relevant_fields(found: meta.Object) -> tuple[object, ...]:
             return (
                 *identity,
                 group_annotations.find_paused_condition(counted),
-                group_annotations.topology_owns_replicas(found),
+                group_annotations.topology_owns_replicas(obj),
             )
         case clusterapi.InfrastructureTemplate(status=status):
             return (*identity, status)
@@ -192,11 +192,11 @@ class NarrowChangeHandler(Generic[T]):
     def __init__(self, tell: Callable[[], None]) -> None:
         self._notify = tell
 
-    def added(self, found: T) -> None:
+    def added(self, obj: T) -> None:
         self._notify()
 
-    def modified(self, before: T, found: T) -> None:
-        if before != found:
+    def modified(self, before: T, obj: T) -> None:
+        if before != obj:
             self._notify()
 
     def deleted(self, before: T) -> None:
@@ -267,11 +267,11 @@ class InfrastructureTemplates:
     @property
     def errors_by_kind(self) -> dict[str, str]:
         """Errors of kinds that cannot be read."""
-        found = {kind.kind: reason for kind, reason in self._missing.items()}
+        error_by_kind = {kind.kind: reason for kind, reason in self._missing.items()}
         for kind, followed in self._followed.items():
             if followed is not None and followed.last_error is not None:
-                found[kind.kind] = str(followed.last_error)
-        return found
+                error_by_kind[kind.kind] = str(followed.last_error)
+        return error_by_kind
 
     async def wait_settled(self) -> None:
         """Wait until every requested kind is listed or has failed."""

@@ -32,9 +32,9 @@ class LabeledCluster(msgspec.Struct, frozen=True, gc=False):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-def narrow_cluster(found: meta.Object) -> LabeledCluster:
-    labels = found.meta.labels or {}
-    return LabeledCluster(found.meta.key, tuple((sys.intern(key), value) for key, value in sorted(labels.items())))
+def narrow_cluster(cluster: meta.Object) -> LabeledCluster:
+    labels = cluster.meta.labels or {}
+    return LabeledCluster(cluster.meta.key, tuple((sys.intern(key), value) for key, value in sorted(labels.items())))
 
 
 def read_drain_rule(machine_drain_rule: clusterapi.MachineDrainRule) -> node_groups.MachineDrainRule:
@@ -55,10 +55,10 @@ def read_drain_rule(machine_drain_rule: clusterapi.MachineDrainRule) -> node_gro
 
 
 def _read_behavior(drain: clusterapi.MachineDrainRuleDrain | None) -> facts.DrainBehavior:
-    found = drain.behavior if drain else None
-    if found not in list(facts.DrainBehavior):
-        raise fields.InvalidField("spec.drain.behavior", found, f"one of {', '.join(facts.DrainBehavior)}")
-    return facts.DrainBehavior(found)
+    behavior = drain.behavior if drain else None
+    if behavior not in list(facts.DrainBehavior):
+        raise fields.InvalidField("spec.drain.behavior", behavior, f"one of {', '.join(facts.DrainBehavior)}")
+    return facts.DrainBehavior(behavior)
 
 
 def _read_machines(spec: clusterapi.MachineDrainRuleSpec) -> Iterator[node_groups.MachineSelector]:

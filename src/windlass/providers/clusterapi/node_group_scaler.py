@@ -146,7 +146,7 @@ class NodeGroupScaler:
         if machines or without:
             _check_size(group, size.replicas, len(machines) + len(without), smallest)
             unmarked = await self._shrink(group, list(machines.values()), without, smallest, size)
-            refused |= {id: unmarked[uid] for id, one in machines.items() if (uid := one.uid) in unmarked}
+            refused |= {id: unmarked[uid] for id, machine in machines.items() if (uid := machine.uid) in unmarked}
         return refused
 
     def _check_instance(self, group: ScalableResource, provider_id: str) -> list[str]:

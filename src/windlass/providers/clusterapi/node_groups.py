@@ -217,12 +217,12 @@ def _missing_capacity(group: ScalableResource, context: NodeGroupContext) -> err
         return group.to_invalid_object(fields.InvalidField("metadata.annotations", None, accepted))
     named = f"{kind.kind} {group.namespace}/{reference.name}"
     if context.infrastructure.get(kind, group.namespace, reference.name) is not None:
-        found = "too little in status.capacity"
+        explanation = "too little in status.capacity"
     else:
-        found = context.infrastructure.explain(kind, group.namespace, reference.name)
+        explanation = context.infrastructure.explain(kind, group.namespace, reference.name)
     accepted += f", or in status.capacity of {named}"
     return group.to_invalid_object(
-        fields.InvalidField("spec.template.spec.infrastructureRef", f"{named}: {found}", accepted)
+        fields.InvalidField("spec.template.spec.infrastructureRef", f"{named}: {explanation}", accepted)
     )
 
 

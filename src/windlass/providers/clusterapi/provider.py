@@ -176,8 +176,10 @@ class Provider:
             resource_informer for resource_informer in self._kinds.optional if not resource_informer.was_never_allowed
         ]
         every = (*self._kinds.all, *optional)
-        found = {one.resource.kind: str(one.last_error) for one in every if one.last_error is not None}
-        return found | self._infrastructure.errors_by_kind
+        error_by_kind = {
+            informer.resource.kind: str(informer.last_error) for informer in every if informer.last_error is not None
+        }
+        return error_by_kind | self._infrastructure.errors_by_kind
 
     @property
     def unavailable_reason(self) -> str:
@@ -189,12 +191,16 @@ class Provider:
         """
         if self._kinds is None:
             return ""
-        found = [resource_informer.last_error for resource_informer in self._kinds.all]
-        if all(isinstance(trouble, _UNREACHABLE) for trouble in found):
-            return str(found[0])
-        missing = [one for one in self._kinds.scalable if not one.synced and not one.is_refused]
-        outdated = [one for one in (self._kinds.machines, self._kinds.machine_sets) if one.last_error is not None]
-        return "; ".join(f"{one.resource.kind}: {one.last_error or 'not read yet'}" for one in [*outdated, *missing])
+        last_errors = [resource_informer.last_error for resource_informer in self._kinds.all]
+        if all(isinstance(trouble, _UNREACHABLE) for trouble in last_errors):
+            return str(last_errors[0])
+        missing = [informer for informer in self._kinds.scalable if not informer.synced and not informer.is_refused]
+        outdated = [
+            informer for informer in (self._kinds.machines, self._kinds.machine_sets) if informer.last_error is not None
+        ]
+        return "; ".join(
+            f"{informer.resource.kind}: {informer.last_error or 'not read yet'}" for informer in [*outdated, *missing]
+        )
 
     async def _discover(self) -> dict[str, Resource[Any]]:
         while True:

@@ -51,8 +51,8 @@ class ClusterApiObjects:
     @property
     def scalable(self) -> list[ResourceInformer[Any]]:
         """Informers of kinds that may be node groups."""
-        found = (self.machine_deployments, self.machine_sets, self.machine_pools)
-        return [followed for followed in found if followed is not None]
+        informers = (self.machine_deployments, self.machine_sets, self.machine_pools)
+        return [followed for followed in informers if followed is not None]
 
     @property
     def all(self) -> list[ResourceInformer[Any]]:
@@ -137,14 +137,14 @@ async def discover_resources(api: client.Client, config: Config) -> Mapping[str,
         resources.MACHINE_DRAIN_RULES,
         resources.CLUSTERS,
     )
-    found = {resource.plural: resource.at(versions[0]) for resource in known if resource.plural in listed}
-    return found if {"machines", "machinesets"} <= found.keys() else None
+    discovered = {resource.plural: resource.at(versions[0]) for resource in known if resource.plural in listed}
+    return discovered if {"machines", "machinesets"} <= discovered.keys() else None
 
 
 def watch_resources(
     api: client.Client,
     config: Config,
-    found: Mapping[str, Resource[Any]],
+    discovered: Mapping[str, Resource[Any]],
     on_change: Callable[[], None],
     on_machine: store.EventHandler[Machine],
     on_scalable: Callable[[Resource[Any], Any], None],
@@ -153,19 +153,19 @@ def watch_resources(
     namespaces = auto_discovery.find_namespaces(config.specs)
 
     def follow_scalable(plural: str, indexes: Any = None) -> ResourceInformer[Any]:
-        resource = found[plural]
+        resource = discovered[plural]
         handler: ChangeHandler[Any] = ChangeHandler(lambda changed: on_scalable(resource, changed))
         # Owners of Machines are MachineSets: without them running Machines would belong to no group.
         return ResourceInformer(api, resource, namespaces, handler, indexes, keeps_partial=plural == "machinesets")
 
     noted: ChangeHandler[Any] = ChangeHandler(lambda _: on_change())
     changed: NarrowChangeHandler[Any] = NarrowChangeHandler(on_change)
-    follows_rules = config.respect_machine_drain_rules and "machinedrainrules" in found
-    clusters = found.get("clusters", resources.CLUSTERS).read_as(meta.Object)
+    follows_rules = config.respect_machine_drain_rules and "machinedrainrules" in discovered
+    clusters = discovered.get("clusters", resources.CLUSTERS).read_as(meta.Object)
     return ClusterApiObjects(
         machines=ResourceInformer(
             api,
-            found["machines"],
+            discovered["machines"],
             namespaces,
             on_machine,
             {_OWNER: lambda machine: machine.owners, _PROVIDER_ID: _find_provider_id, _NODE: _find_node},
@@ -175,8 +175,8 @@ def watch_resources(
             ),
         ),
         machine_sets=follow_scalable("machinesets", {_OWNER: _find_owners}),
-        machine_deployments=follow_scalable("machinedeployments") if "machinedeployments" in found else None,
-        machine_pools=follow_scalable("machinepools") if "machinepools" in found else None,
+        machine_deployments=follow_scalable("machinedeployments") if "machinedeployments" in discovered else None,
+        machine_pools=follow_scalable("machinepools") if "machinepools" in discovered else None,
         mirrored=(
             ResourceInformer(api, _MIRRORED_MACHINE_SETS, (config.mirrored_namespace,), noted)
             if config.mirrored_namespace
@@ -184,22 +184,22 @@ def watch_resources(
         ),
         machine_drain_rules=(
             ResourceInformer(
-                api, found["machinedrainrules"], namespaces, changed, narrow=machine_drain_rule.read_drain_rule
+                api, discovered["machinedrainrules"], namespaces, changed, narrow=machine_drain_rule.read_drain_rule
             )
             if follows_rules
             else None
         ),
         clusters=(
             ResourceInformer(api, clusters, namespaces, changed, narrow=machine_drain_rule.narrow_cluster)
-            if follows_rules and "clusters" in found
+            if follows_rules and "clusters" in discovered
             else None
         ),
     )
 
 
-def _find_owners(found: meta.Object) -> list[str]:
-    owners = found.meta.owner_references or ()
-    return [f"{owner.kind}/{found.meta.namespace}/{owner.name}" for owner in owners]
+def _find_owners(obj: meta.Object) -> list[str]:
+    owners = obj.meta.owner_references or ()
+    return [f"{owner.kind}/{obj.meta.namespace}/{owner.name}" for owner in owners]
 
 
 def _find_provider_id(machine: Machine) -> tuple[str, ...]:
@@ -310,8 +310,8 @@ def select_scalable(kinds: ClusterApiObjects, config: Config) -> Iterator[Scalab
 
 def select_scalable_of(followed: ResourceInformer[Any], config: Config) -> Iterator[ScalableResource]:
     """Selected objects of one kind."""
-    for found in followed:
-        resource = ScalableResource(followed.resource, found)
+    for informer in followed:
+        resource = ScalableResource(followed.resource, informer)
         if is_selected(resource, config):
             yield resource
 
@@ -321,9 +321,9 @@ def find_scalable(kinds: ClusterApiObjects, config: Config, id: str) -> Scalable
     kind, _, key = id.partition("/")
     namespace, _, name = key.partition("/")
     for followed in kinds.scalable:
-        found = followed.get(namespace, name) if followed.resource.kind == kind else None
-        if found is not None:
-            resource = ScalableResource(followed.resource, found)
+        scalable = followed.get(namespace, name) if followed.resource.kind == kind else None
+        if scalable is not None:
+            resource = ScalableResource(followed.resource, scalable)
             return resource if is_selected(resource, config) else None
     return None
 

@@ -113,13 +113,13 @@ def _reverts(replicas: int, written: _WrittenSize) -> bool:
     return replicas < written.size.replicas if written.is_raised else replicas > written.size.replicas
 
 
-def find_replicas_owners(found: dict[str, Any], own: str) -> list[str]:
+def find_replicas_owners(scale: dict[str, Any], own: str) -> list[str]:
     """Field managers other than ours that own `spec.replicas`, from managedFields."""
-    return list(dict.fromkeys(name for name in _list_replicas_owners(found) if name != own))
+    return list(dict.fromkeys(name for name in _list_replicas_owners(scale) if name != own))
 
 
-def _list_replicas_owners(found: dict[str, Any]) -> Iterator[str]:
-    for entry in (found.get("metadata") or {}).get("managedFields") or ():
+def _list_replicas_owners(scale: dict[str, Any]) -> Iterator[str]:
+    for entry in (scale.get("metadata") or {}).get("managedFields") or ():
         spec = (entry.get("fieldsV1") or {}).get("f:spec")
         if isinstance(spec, dict) and "f:replicas" in spec:
             yield str(entry.get("manager") or "")
@@ -196,7 +196,10 @@ class ScaleClient:
         return await self._get(group, None)
 
     async def write(
-        self, group: ScalableResource, choose: Callable[[int], int], known: ReplicasAtVersion | None = None
+        self,
+        group: ScalableResource,
+        choose: Callable[[int], int],
+        replicas_at_version: ReplicasAtVersion | None = None,
     ) -> None:
         """Write the size that `choose` returns for the current one: `known`, or the re-read one after a conflict.
 
@@ -204,9 +207,9 @@ class ScaleClient:
         """
         sent: int | None = None
         before = 0
-        for left in reversed(range(_TRIES)):
-            size = known or await self._get(group, sent)
-            known = None
+        for remaining in reversed(range(_TRIES)):
+            size = replicas_at_version or await self._get(group, sent)
+            replicas_at_version = None
             desired = size.replicas if size.replicas == sent else choose(size.replicas)
             if desired == size.replicas:
                 self._sizes.record(group.id, size)
@@ -220,7 +223,7 @@ class ScaleClient:
                 return
             except (errors.Conflict, errors.ConnectionLost, errors.ServerError) as error:
                 sent, before = desired, size.replicas
-                if not left:
+                if not remaining:
                     raise ScaleOutcomeUnknown(api_call_error(error).error) from error
             except errors.KubeError as error:
                 raise api_call_error(error) from error

@@ -163,11 +163,11 @@ def read_taints(
     annotations: Mapping[str, str], declared: Iterable[core.Taint] | None
 ) -> tuple[tuple[facts.Taint, ...], tuple[fields.InvalidField, ...]]:
     """Taints of a new node, from the template and overridden by the annotation; with errors."""
-    found: dict[tuple[str, str], facts.Taint] = {}
+    taint_by_key: dict[tuple[str, str], facts.Taint] = {}
     complaints: list[fields.InvalidField] = []
     for taint in declared or ():
         if taint.key and taint.effect in _EFFECTS:
-            found[taint.key, taint.effect] = facts.Taint(taint.key, taint.value or "", taint.effect)
+            taint_by_key[taint.key, taint.effect] = facts.Taint(taint.key, taint.value or "", taint.effect)
     for entry in filter(None, annotations.get(group_annotations.TAINTS, "").split(",")):
         parsed = parse_taint(entry)
         if parsed is None:
@@ -175,8 +175,8 @@ def read_taints(
                 fields.InvalidField(group_annotations.annotation_path(group_annotations.TAINTS), entry, _ACCEPTED)
             )
         else:
-            found[parsed.key, parsed.effect] = parsed
-    return tuple(found.values()), tuple(complaints)
+            taint_by_key[parsed.key, parsed.effect] = parsed
+    return tuple(taint_by_key.values()), tuple(complaints)
 
 
 def parse_taint(entry: str) -> facts.Taint | None:

@@ -1,9 +1,7 @@
 """Capture: a scenario from a cluster that was observed, so that its workload can be simulated with other flags.
 
-    cluster_history    what happened to groups, machines, nodes and pods, from observations
-    recordings         the history of a recording
+    cluster_history    what happened to groups, machines, nodes and pods, from observations or a recording; failures
     workload_history   the workloads of the pods
-    machine_failures   zones that failed, capacity that ran out, machines that were lost
     scenario_writer    the scenario
     anonymizer         a scenario that can be shared
 

@@ -46,40 +46,42 @@ class Anonymizer:
             "buffers": lambda buffers: [self._hide_references(buffer) for buffer in buffers],
             "timeline": lambda steps: [self._hide_references(step) for step in steps],
         }
-        found = {field: lines[field](value) if field in lines else value for field, value in plain.items()}
-        found |= {"name": self._hash("cluster", plain["name"]), "story": "Captured; names are hashed."}
-        return found, tuple(sorted({*left_out, *(f"the flag --{name}" for name in dropped)}))
+        hidden_copy = {field: lines[field](value) if field in lines else value for field, value in plain.items()}
+        hidden_copy |= {"name": self._hash("cluster", plain["name"]), "story": "Captured; names are hashed."}
+        return hidden_copy, tuple(sorted({*left_out, *(f"the flag --{name}" for name in dropped)}))
 
     def _hash(self, prefix: str, name: str) -> str:
         digest = hmac.new(self._key, name.encode(), "sha256").hexdigest()
         return f"{prefix}-{digest[:_DIGITS]}"
 
     def _hide_group(self, group: Plain) -> Plain:
-        found = {**group, "name": self._hash("group", group["name"])}
+        hidden_copy = {**group, "name": self._hash("group", group["name"])}
         if "zones" in group:
-            found["zones"] = [self._hide_zone(zone) for zone in group["zones"]]
+            hidden_copy["zones"] = [self._hide_zone(zone) for zone in group["zones"]]
         if "labels" in group:
-            found["labels"] = self._hide_labels(group["labels"])
+            hidden_copy["labels"] = self._hide_labels(group["labels"])
         if "taints" in group:
-            found["taints"] = [self._hide_taint(taint) for taint in group["taints"]]
-        return self._hide_amounts(found)
+            hidden_copy["taints"] = [self._hide_taint(taint) for taint in group["taints"]]
+        return self._hide_amounts(hidden_copy)
 
     def _hide_workload(self, workload: Plain) -> Plain:
-        found = {**workload, "name": self._hash("workload", workload["name"])}
+        hidden_copy = {**workload, "name": self._hash("workload", workload["name"])}
         if "namespace" in workload:
-            found["namespace"] = self._hide_namespace(workload["namespace"])
+            hidden_copy["namespace"] = self._hide_namespace(workload["namespace"])
         if "node_selector" in workload:
-            found["node_selector"] = self._hide_labels(workload["node_selector"])
+            hidden_copy["node_selector"] = self._hide_labels(workload["node_selector"])
         if "tolerations" in workload:
-            found["tolerations"] = [self._hide_taint(toleration) for toleration in workload["tolerations"]]
-        return self._hide_amounts(found)
+            hidden_copy["tolerations"] = [self._hide_taint(toleration) for toleration in workload["tolerations"]]
+        return self._hide_amounts(hidden_copy)
 
     def _hide_references(self, part: Plain) -> Plain:
         hidden = {"workload": "workload", "group": "group"}
-        found = {field: self._hash(hidden[field], value) if field in hidden else value for field, value in part.items()}
+        references = {
+            field: self._hash(hidden[field], value) if field in hidden else value for field, value in part.items()
+        }
         if "zone" in part:
-            found["zone"] = self._hide_zone(part["zone"])
-        return found
+            references["zone"] = self._hide_zone(part["zone"])
+        return references
 
     def _hide_zone(self, zone: str) -> str:
         return self._hash("zone", zone)
@@ -91,10 +93,10 @@ class Anonymizer:
         return {self._hide_key(key): self._hide_value(key, value) for key, value in labels.items()}
 
     def _hide_taint(self, taint: Plain) -> Plain:
-        found = {**taint, "key": self._hide_key(taint["key"])}
+        hidden_copy = {**taint, "key": self._hide_key(taint["key"])}
         if "value" in taint:
-            found["value"] = self._hide_value(taint["key"], taint["value"])
-        return found
+            hidden_copy["value"] = self._hide_value(taint["key"], taint["value"])
+        return hidden_copy
 
     def _hide_key(self, key: str) -> str:
         return key if _is_well_known(key) else self._hash("label", key)
@@ -119,4 +121,7 @@ class Anonymizer:
 
 def _is_well_known(key: str) -> bool:
     domain, slash, _ = key.partition("/")
-    return bool(slash) and any(domain == known or domain.endswith(f".{known}") for known in _WELL_KNOWN_DOMAINS)
+    return bool(slash) and any(
+        domain == well_known_domain or domain.endswith(f".{well_known_domain}")
+        for well_known_domain in _WELL_KNOWN_DOMAINS
+    )

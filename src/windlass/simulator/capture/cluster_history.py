@@ -2,12 +2,22 @@
 
 `HistoryBuilder` compares consecutive observations. An event between two of them is dated by a timestamp of its object
 if there is one (Kubernetes truncates them to seconds), and else to the middle of the time in which it was not seen.
+
+`read_history` reads a recording, with the file that was rotated out of it just before. `list_failures` finds what
+a history shows of zones that failed, capacity that ran out, and machines that were lost.
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from windlass import errors
+from windlass.autoscaler.record_replay import recording_file, replay
 from windlass.engine.model import facts, node_groups
 from windlass.engine.model.drainability import ControllerKey
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.snapshot.pod_table import PodTemplateKey
 
@@ -16,6 +26,9 @@ PENDING_PREFIX, FAILED_PREFIX = "pending-machine-", "failed-machine-"
 
 MIRROR_OWNER = "Node"
 """Kind of the owner of mirror pods."""
+
+_CONTIGUOUS_S = 3600.0
+"""Longest time between the end of a rotated file and the beginning of the next that they are read as one."""
 
 _STAMP_S = 1.0
 """Precision of timestamps."""
@@ -162,17 +175,17 @@ class HistoryBuilder:
     # ── Machines ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _observe_group(self, group: node_groups.NodeGroup, now_s: float) -> None:
-        found = self.history.groups.get(group.id)
-        if found is None:
-            found = self.history.groups[group.id] = GroupHistory(group, group)
-        elif found.last is group:
+        group_history = self.history.groups.get(group.id)
+        if group_history is None:
+            group_history = self.history.groups[group.id] = GroupHistory(group, group)
+        elif group_history.last is group:
             return
-        found.last = group
+        group_history.last = group
         before, now = self._ids.get(group.id, set()), {instance.provider_id for instance in group.instances}
         lost = [id_ for id_ in before if id_ not in now]
         for instance in group.instances:
             if instance.provider_id not in before:
-                self._add_instance(found, instance, lost, now_s)
+                self._add_instance(group_history, instance, lost, now_s)
             if instance.state == "Deleting" and (machine := self._machines[instance.provider_id]).stopping_s is None:
                 machine.stopping_s = self._moment(now_s)
         for id_ in lost:
@@ -187,8 +200,8 @@ class HistoryBuilder:
         id_ = instance.provider_id
         is_synthetic = id_.startswith((PENDING_PREFIX, FAILED_PREFIX))
         name = id_.rpartition("/")[2] if not is_synthetic else id_.partition("-machine-")[2]
-        candidates = [one for one in lost if one.startswith(PENDING_PREFIX)]
-        was = next((one for one in candidates if one.endswith(name)), None)
+        candidates = [name for name in lost if name.startswith(PENDING_PREFIX)]
+        was = next((candidate for candidate in candidates if candidate.endswith(name)), None)
         if was is None and not is_synthetic and candidates:
             was = candidates[0]
         if was is None:
@@ -204,13 +217,13 @@ class HistoryBuilder:
 
     def _observe_nodes(self, observation: Observation, now_s: float) -> None:
         table = observation.snapshot.nodes
-        found = {node.name: node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive}
-        for name, node in found.items():
+        node_by_name = {node.name: node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive}
+        for name, node in node_by_name.items():
             if self._nodes.get(name) is not node:
                 self._observe_node(node, now_s)
-        for name in self._nodes.keys() - found.keys():
+        for name in self._nodes.keys() - node_by_name.keys():
             self._end_node(name, now_s)
-        self._nodes = found
+        self._nodes = node_by_name
 
     def _observe_node(self, node: facts.Node, now_s: float) -> None:
         machine = self._machines.get(node.provider_id) if node.provider_id else None
@@ -221,7 +234,7 @@ class HistoryBuilder:
         self._by_node[node.name] = machine
         if machine.registered_s is None:
             machine.registered_s = now_s if machine.is_initial else self._refine(node.created_s, now_s)
-        ready = next((one for one in node.conditions if one.type == "Ready"), None)
+        ready = next((condition for condition in node.conditions if condition.type == "Ready"), None)
         is_ready = ready is not None and ready.status == "True"
         if is_ready and machine.ready_s is None:
             assert ready is not None
@@ -275,7 +288,11 @@ class HistoryBuilder:
         controllers = observation.controllers or {}
         if controllers is not self._controllers:
             self._controllers = controllers
-            sizes = {key: one.replicas for key, one in controllers.items() if one.kind not in ("Job", "DaemonSet")}
+            sizes = {
+                key: controller.replicas
+                for key, controller in controllers.items()
+                if controller.kind not in ("Job", "DaemonSet")
+            }
             for key, replicas in sizes.items():
                 if self._last_sizes.get(key) != replicas:
                     history.sizes.setdefault(key, []).append(SizeChange(replicas, now_s, self._before_s))
@@ -306,3 +323,156 @@ class HistoryBuilder:
 
 UNKNOWN_AFTER_S = 50.0
 """Time without heartbeats after which the node lifecycle controller marks a node unknown."""
+
+
+def read_history(
+    path: Path, since_s: float = float("-inf"), until_s: float = float("inf")
+) -> tuple[ClusterHistory, Settings]:
+    """The history between two times, and the last settings. InvalidInput if nothing was recorded then."""
+    builder: HistoryBuilder | None = None
+    settings = Settings()
+    for part in list_parts(path):
+        recording = replay.Recording(part)
+        settings = recording.settings
+        if builder is None:
+            builder = HistoryBuilder(settings.scale_down.scan_interval_s)
+        first = _find_first(part, since_s)
+        for step in recording:
+            if step.now_s > until_s:
+                break
+            if step.number >= first:
+                builder.observe(step.seen, max(step.now_s, since_s))
+    if builder is None or not builder.history.groups or builder.history.end_s <= since_s:
+        raise errors.InvalidInput(f"{path}: found no node group in the recorded time, expected one or more")
+    return builder.history, settings
+
+
+def _find_first(path: Path, since_s: float) -> int:
+    """The number of the step that shows the state at a time: the last one until then."""
+    before = [number for number, at_s in enumerate(_list_times(path)) if number and at_s <= since_s]
+    return max(before, default=0)
+
+
+def list_parts(path: Path) -> list[Path]:
+    """The rotated file, if it ends where this one begins, and this one."""
+    older = recording_file.rotated_path(path)
+    if not older.exists():
+        return [path]
+    try:
+        end_s = max(_list_times(older), default=0.0)
+        begin_s = next(_list_times(path), float("inf"))
+    except errors.InvalidInput:
+        return [path]
+    return [older, path] if 0.0 <= begin_s - end_s <= _CONTIGUOUS_S else [path]
+
+
+def _list_times(path: Path) -> Iterator[float]:
+    return (float(frame["at_s"]) for frame in recording_file.read_frames(path))
+
+
+Step = dict[str, Any]
+
+_TOGETHER_S = 40.0
+"""Nodes that become unready within this time fail together."""
+
+_LEAST_OUTAGE = 2
+"""Nodes whose failure at once, with no other left in their zone, is an outage of the zone."""
+
+
+def list_failures(history: ClusterHistory, names: dict[str, str]) -> list[Step]:
+    """Steps of a timeline; times are seconds since the beginning. `names`: of groups, by id."""
+    outages = list(_find_outages(history))
+    steps: list[Step] = [
+        {"at": from_s - history.begin_s, "do": "outage", "zone": zone, "for": until_s - from_s}
+        for zone, from_s, until_s in outages
+    ]
+    for id_, group in history.groups.items():
+        dark = [(from_s, until_s) for zone, from_s, until_s in outages if zone == group.zone]
+        steps += _list_unready(history, names[id_], group, dark)
+        steps += _list_stock_outs(history, names[id_], group, dark)
+    return _merge([step for step in steps if step["at"] >= 0.0])
+
+
+def _merge(steps: list[Step]) -> list[Step]:
+    """Steps that differ in their count alone, as one."""
+    merged: dict[tuple[object, ...], Step] = {}
+    for step in steps:
+        same = tuple((key, round(value, 1) if isinstance(value, float) else value)
+                     for key, value in step.items() if key != "count")  # fmt: skip
+        if same in merged and "count" in step:
+            merged[same]["count"] += step["count"]
+        else:
+            merged[same] = step
+    return list(merged.values())
+
+
+def is_stuck(machine: MachineHistory) -> bool:
+    """Did it get an instance that never registered a node?"""
+    return machine.registered_s is None and machine.gone_s is not None and machine.has_id
+
+
+def _find_outages(history: ClusterHistory) -> Iterator[tuple[str, float, float]]:
+    by_zone: dict[str, list[MachineHistory]] = defaultdict(list)
+    for group in history.groups.values():
+        by_zone[group.zone] += group.machines
+    for zone, machines in by_zone.items():
+        failed = sorted(
+            (from_s, until_s if until_s is not None else machine.gone_s or history.end_s)
+            for machine in machines
+            for from_s, until_s in machine.unready
+        )
+        while failed:
+            from_s = failed[0][0]
+            together = [one for one in failed if one[0] <= from_s + _TOGETHER_S]
+            failed = failed[len(together) :]
+            ready = sum(1 for machine in machines if _is_ready_at(machine, from_s))
+            if len(together) >= max(_LEAST_OUTAGE, ready):
+                yield zone, from_s, max(until_s for _, until_s in together)
+
+
+def _is_ready_at(machine: MachineHistory, at_s: float) -> bool:
+    """Was its node ready, and not about to be removed?"""
+    end_s = min(machine.gone_s or float("inf"), machine.stopping_s or float("inf"))
+    return machine.ready_s is not None and machine.ready_s <= at_s < end_s
+
+
+def _list_unready(
+    history: ClusterHistory, name: str, group: GroupHistory, dark: list[tuple[float, float]]
+) -> Iterator[Step]:
+    for machine in group.machines:
+        for from_s, until_s in machine.unready:
+            if any(begin_s <= from_s <= end_s for begin_s, end_s in dark):
+                continue
+            at_s = from_s - history.begin_s
+            if until_s is None and machine.gone_s is not None and machine.stopping_s is None:
+                yield {"at": at_s, "do": "vanish", "group": name, "count": 1}
+            else:
+                end_s = until_s or machine.gone_s or history.end_s
+                yield {"at": at_s, "do": "unready", "group": name, "count": 1, "for": end_s - from_s}
+
+
+def _list_stock_outs(
+    history: ClusterHistory, name: str, group: GroupHistory, dark: list[tuple[float, float]]
+) -> Iterator[Step]:
+    """Times from the first to the last of consecutive machines that got no instance until they were given up."""
+    from_s = until_s = None
+    for machine in group.machines:
+        is_refused = machine.registered_s is None and machine.gone_s is not None and not machine.has_id
+        if any(begin_s <= machine.requested_s <= end_s for begin_s, end_s in dark) or machine.is_initial:
+            continue
+        if is_refused:
+            assert machine.gone_s is not None
+            from_s = machine.requested_s if from_s is None else from_s
+            until_s = max(until_s or 0.0, machine.gone_s)
+        elif from_s is not None and machine.registered_s is not None:
+            yield _stock_out(history, name, from_s, until_s)
+            from_s = until_s = None
+    if from_s is not None:
+        yield _stock_out(history, name, from_s, until_s)
+
+
+def _stock_out(history: ClusterHistory, name: str, from_s: float, until_s: float | None) -> Step:
+    assert until_s is not None
+    # A second earlier: the machines were requested when there was no capacity any more.
+    at_s = max(from_s - history.begin_s - 1.0, 0.0)
+    return {"at": at_s, "do": "stock-out", "group": name, "for": until_s - from_s + 1.0}

@@ -19,7 +19,7 @@ from windlass.engine.model import deviations, facts, node_groups
 from windlass.engine.model.settings import Settings
 from windlass.kube import time_formats
 from windlass.selectors import LabelSelector, NodeSelector, Operator
-from windlass.simulator.capture import machine_failures, workload_history
+from windlass.simulator.capture import cluster_history, workload_history
 from windlass.simulator.capture.cluster_history import MIRROR_OWNER, ClusterHistory, GroupHistory, PodHistory
 from windlass.simulator.capture.workload_history import JobWorkload, ReplicatedWorkload
 from windlass.simulator.scenario import loader, model
@@ -113,7 +113,7 @@ class _ScenarioWriter:
         buffers = self._write_buffers(list(zip(replicated, workloads[len(history.daemon_sets) :], strict=True)))
         for jobs in workload_history.list_jobs(history, self._start_s):
             workloads.append(self._write_jobs(jobs, timeline))
-        timeline += machine_failures.list_failures(history, group_names)
+        timeline += cluster_history.list_failures(history, group_names)
         timeline = [self._round_step(step) for step in sorted(timeline, key=lambda step: float(step["at"]))]
         never = sum(1 for pod in history.pods if pod.gone_s is None and pod.bound_s is None)
         begins = datetime.datetime.fromtimestamp(math.floor(history.begin_s), datetime.UTC)
@@ -143,18 +143,18 @@ class _ScenarioWriter:
             if path[0] == "workloads" and path[2] == "requests":
                 plain["workloads"][path[1]]["may_wait"] = True
 
-    def _name(self, wanted: str, namespace: str = "") -> str:
+    def _name(self, desired: str, namespace: str = "") -> str:
         """A name that is not taken yet."""
-        candidates = [wanted, *([f"{namespace}-{wanted}"] if namespace else [])]
+        candidates = [desired, *([f"{namespace}-{desired}"] if namespace else [])]
         candidates += [f"{candidates[-1]}-{number}" for number in range(2, len(self._names) + 3)]
         name = next(candidate for candidate in candidates if candidate not in self._names)
         self._names.add(name)
         return name
 
     def _round_step(self, step: Plain) -> Plain:
-        found = {key: round(value, 1) if isinstance(value, float) else value for key, value in step.items()}
-        found["at"] = min(found["at"], self._duration_s)
-        return found
+        rounded = {key: round(value, 1) if isinstance(value, float) else value for key, value in step.items()}
+        rounded["at"] = min(rounded["at"], self._duration_s)
+        return rounded
 
     # ── Groups ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -184,14 +184,17 @@ class _ScenarioWriter:
         options = _write_options(group.last.options)
         if options:
             plain["options"] = options
-        never = [machine for machine in machines if machine_failures.is_stuck(machine)]
+        never = [machine for machine in machines if cluster_history.is_stuck(machine)]
         registered = [machine for machine in machines if machine.registered_s is not None]
         in_order = [machine for machine in machines if machine in never or machine in registered]
-        boots = [math.inf if one.registered_s is None else one.registered_s - one.requested_s for one in in_order]
-        readies = [one.ready_s - one.registered_s for one in registered
-                   if one.ready_s is not None and one.registered_s is not None]  # fmt: skip
-        stops = [one.gone_s - one.stopping_s for one in group.machines
-                 if one.gone_s is not None and one.stopping_s is not None]  # fmt: skip
+        boots = [
+            math.inf if machine.registered_s is None else machine.registered_s - machine.requested_s
+            for machine in in_order
+        ]
+        readies = [machine.ready_s - machine.registered_s for machine in registered
+                   if machine.ready_s is not None and machine.registered_s is not None]  # fmt: skip
+        stops = [machine.gone_s - machine.stopping_s for machine in group.machines
+                 if machine.gone_s is not None and machine.stopping_s is not None]  # fmt: skip
         for field, delays_s in (("boot", boots), ("ready", readies), ("stop", stops)):
             if delays_s:
                 plain[field] = _write_delays(delays_s)
@@ -265,23 +268,23 @@ class _ScenarioWriter:
 
     def _write_buffers(self, replicated: Sequence[tuple[ReplicatedWorkload, Plain]]) -> list[Plain]:
         """CapacityBuffers for pods of a workload: a percentage of it if that is what followed its size."""
-        found: dict[str, Plain] = {}
+        buffers: dict[str, Plain] = {}
         for buffer in self._history.buffers.values():
             pod = buffer.like
             same = ((workload, plain["name"]) for workload, plain in replicated
                     if workload.namespace == pod.namespace and workload.example.template.spec == pod.spec)  # fmt: skip
             match = next(same, None)
-            if match is None or match[1] in found:
+            if match is None or match[1] in buffers:
                 self._left_out.add("CapacityBuffers for other pods than those of a Deployment or StatefulSet")
                 continue
             workload, name = match
             counts = [(at_s - self._history.begin_s, count) for at_s, count in buffer.counts if count]
             shares = [100 * count / size for at_s, count in counts if (size := workload.size_at(at_s))]
             if len(shares) > 1 and max(shares) - min(shares) <= _SAME_SHARE:
-                found[name] = {"workload": name, "percentage": round(statistics.median(shares))}
+                buffers[name] = {"workload": name, "percentage": round(statistics.median(shares))}
             elif counts:
-                found[name] = {"workload": name, "replicas": max(count for _, count in counts)}
-        return list(found.values())
+                buffers[name] = {"workload": name, "replicas": max(count for _, count in counts)}
+        return list(buffers.values())
 
     def _start_of(self, pods: Sequence[PodHistory]) -> Any:
         starts = [pod.started_s - pod.bound_s for pod in pods
@@ -360,19 +363,19 @@ class _ScenarioWriter:
         term = affinity.terms[0] if len(affinity.terms) == 1 else None
         is_simple = term is not None and not term.fields and not term.is_invalid
         if term is None or not is_simple or any(
-            one.operator is not Operator.IN or len(one.values) != 1 for one in term.expressions
+            expression.operator is not Operator.IN or len(expression.values) != 1 for expression in term.expressions
         ):  # fmt: skip
             self._left_out.add("node affinity that is no list of labels")
             return {}
-        return {one.key: one.values[0] for one in term.expressions}
+        return {expression.key: expression.values[0] for expression in term.expressions}
 
     def _write_budget(self, workload: ReplicatedWorkload) -> Plain:
         labels = workload.example.labels
-        found = [budget for budgets in self._history.budgets.values() for budget in budgets
+        budgets_of_workload = [budget for budgets in self._history.budgets.values() for budget in budgets
                  if budget.namespace == workload.namespace and _selects(budget.selector, labels)]  # fmt: skip
-        if not found:
+        if not budgets_of_workload:
             return {}
-        allowed = max(budget.disruptions_allowed for budget in found)
+        allowed = max(budget.disruptions_allowed for budget in budgets_of_workload)
         largest = max([workload.first, *(step.replicas for step in workload.sizes)])
         if workload.sizes and largest:
             return {"max_unavailable": f"{100 * allowed // largest}%"}
@@ -419,14 +422,16 @@ def _format_flag(field: str, value: object) -> str | int | float | bool | None:
 
 
 def _write_options(options: node_groups.GroupOptions) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options_by_flag: dict[str, str] = {}
     for field in fields(options):
         value = getattr(options, field.name)
         if value is None or value is False:
             continue
         is_time = field.name.endswith("_s")
-        found[_OPTION_NAMES[field.name]] = time_formats.format_duration(value) if is_time else str(value).lower()
-    return found
+        options_by_flag[_OPTION_NAMES[field.name]] = (
+            time_formats.format_duration(value) if is_time else str(value).lower()
+        )
+    return options_by_flag
 
 
 def _write_machine(examples: Sequence[facts.Node], mirrored: Mapping[str, int]) -> Plain:
@@ -477,8 +482,8 @@ def _write_amount(name: str, amount: int) -> str | int:
 
 
 def _write_toleration(toleration: facts.Toleration) -> Plain:
-    found = {"key": toleration.key, "value": toleration.value, "effect": toleration.effect}
-    return {name: value for name, value in found.items() if value}
+    written = {"key": toleration.key, "value": toleration.value, "effect": toleration.effect}
+    return {name: value for name, value in written.items() if value}
 
 
 def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:

@@ -89,13 +89,13 @@ def list_replicated(history: ClusterHistory) -> list[ReplicatedWorkload]:
         is_stateful = kind == "StatefulSet"
         shown = "StatefulSet" if is_stateful else "Deployment"
         sets[shown, namespace, name if is_stateful else _deployment_name(name, pods)].append(_OneSet(pods, changes))
-    found = []
+    replicated = []
     for (kind, namespace, name), parts in sets.items():
         if len({(_shape_of(part.pods[0])) for part in parts}) == 1:
-            found.append(_follow_rollouts(history, kind, namespace, name, parts))
+            replicated.append(_follow_rollouts(history, kind, namespace, name, parts))
         else:
-            found += [_follow_set(history, kind, namespace, name, part) for part in parts]
-    return found
+            replicated += [_follow_set(history, kind, namespace, name, part) for part in parts]
+    return replicated
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +132,16 @@ def _date(history: ClusterHistory, change: SizeChange, pods: Sequence[PodHistory
 
 
 def _follow_set(history: ClusterHistory, kind: str, namespace: str, name: str, part: _OneSet) -> ReplicatedWorkload:
-    found = ReplicatedWorkload(kind, namespace, name, part.pods[0], part.pods, 0)
+    replicated_workload = ReplicatedWorkload(kind, namespace, name, part.pods[0], part.pods, 0)
     size = 0
     for change in part.changes:
         if change.at_s <= history.begin_s:
-            found.first = change.replicas
+            replicated_workload.first = change.replicas
         elif change.replicas != size:
             at_s = _date(history, change, part.pods, change.replicas > size)
-            found.sizes.append(SizeStep(at_s, change.replicas))
+            replicated_workload.sizes.append(SizeStep(at_s, change.replicas))
         size = change.replicas
-    return found
+    return replicated_workload
 
 
 def _follow_rollouts(
@@ -155,7 +155,7 @@ def _follow_rollouts(
         ((change.at_s, number, change) for number, part in enumerate(parts) for change in part.changes),
         key=lambda event: event[:2],
     )
-    found = ReplicatedWorkload(kind, namespace, name, pods[0], pods, 0)
+    replicated_workload = ReplicatedWorkload(kind, namespace, name, pods[0], pods, 0)
     sizes = dict.fromkeys(range(len(parts)), 0)
     current, base = -1, 0
     is_rolling = False
@@ -164,22 +164,22 @@ def _follow_rollouts(
         sizes[number] = change.replicas
         total = sum(sizes.values())
         if at_s <= history.begin_s:
-            found.first = base = total
+            replicated_workload.first = base = total
             current = number if change.replicas else current
             continue
         if number != current and is_growth:
             is_rolling = bool(base)
             if is_rolling:
-                found.rollouts_s.append(_date(history, change, parts[number].pods, is_growth))
+                replicated_workload.rollouts_s.append(_date(history, change, parts[number].pods, is_growth))
             current = number
         if is_rolling:
-            found.surge = max(found.surge, total - base)
-            found.unavailable = max(found.unavailable, base - total)
+            replicated_workload.surge = max(replicated_workload.surge, total - base)
+            replicated_workload.unavailable = max(replicated_workload.unavailable, base - total)
             is_rolling = any(size for other, size in sizes.items() if other != current)
         if not is_rolling and total != base:
-            found.sizes.append(SizeStep(_date(history, change, parts[number].pods, total > base), total))
+            replicated_workload.sizes.append(SizeStep(_date(history, change, parts[number].pods, total > base), total))
             base = total
-    return found
+    return replicated_workload
 
 
 # ── Jobs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,7 +197,7 @@ def list_jobs(history: ClusterHistory, start_s: float) -> list[JobWorkload]:
     alike: dict[tuple[str, str, str, object], list[list[PodHistory]]] = defaultdict(list)
     for (kind, namespace, name), pods in owned.items():
         alike[kind, namespace, _base_name(name), _shape_of(pods[0])].append(pods)
-    found = []
+    jobs = []
     for (kind, namespace, name, _), owners in alike.items():
         everyone = [pod for pods in owners for pod in pods]
         workload = JobWorkload(namespace, name, owners[0][0], everyone, not kind)
@@ -206,8 +206,8 @@ def list_jobs(history: ClusterHistory, start_s: float) -> list[JobWorkload]:
             (step for pods in owners for step in _follow_job(history, pods, start_s, usual_s)),
             key=lambda step: step.at_s,
         )
-        found.append(workload)
-    return found
+        jobs.append(workload)
+    return jobs
 
 
 def _base_name(name: str) -> str:

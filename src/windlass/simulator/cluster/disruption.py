@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.apiserver import disruption_controller
-from windlass.simulator.cluster import api_objects
+from windlass.simulator.cluster import api_client
 from windlass.simulator.cluster.api_client import Change
 from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.reference_scheduler import label_selectors
@@ -21,9 +21,9 @@ ControllerKey = tuple[str, str]
 """Kind and key of a pod's controller."""
 
 _SCALABLE_OWNERS = {
-    "ReplicaSet": api_objects.REPLICA_SETS,
-    "StatefulSet": api_objects.STATEFUL_SETS,
-    "Job": api_objects.JOBS,
+    "ReplicaSet": api_client.REPLICA_SETS,
+    "StatefulSet": api_client.STATEFUL_SETS,
+    "Job": api_client.JOBS,
 }
 
 
@@ -39,12 +39,12 @@ class _BudgetPods:
 
     def add(self, key: str, pod: Json) -> None:
         if key not in self.members:
-            owner = api_objects.controller_of(pod)
+            owner = api_client.controller_of(pod)
             controller = (owner["kind"], f"{pod['metadata']['namespace']}/{owner['name']}") if owner else None
             self.members[key] = controller
             if controller is not None:
                 self.controllers[controller] += 1
-        if api_objects.is_ready(pod) and not api_objects.is_deleting(pod):
+        if api_client.is_ready(pod) and not api_client.is_deleting(pod):
             self.healthy[pod["metadata"]["name"]] = None
         else:
             self.healthy.pop(pod["metadata"]["name"], None)
@@ -61,7 +61,7 @@ class _BudgetPods:
 class DisruptionController:
     """Writes the status of PodDisruptionBudgets once per step."""
 
-    watched_kinds = (api_objects.BUDGETS, api_objects.PODS, api_objects.REPLICA_SETS, api_objects.STATEFUL_SETS)
+    watched_kinds = (api_client.BUDGETS, api_client.PODS, api_client.REPLICA_SETS, api_client.STATEFUL_SETS)
 
     def __init__(self, event_loop: EventLoop) -> None:
         self._event_loop, self._api = event_loop, event_loop.api
@@ -72,9 +72,9 @@ class DisruptionController:
 
     def on_change(self, change: Change) -> None:
         match change.kind:
-            case api_objects.BUDGETS:
+            case api_client.BUDGETS:
                 self._react_to_budget(change)
-            case api_objects.PODS:
+            case api_client.PODS:
                 self._react_to_pod(change)
             case _ if change.before is not None and change.now is not None:
                 if change.before["spec"].get("replicas") != change.now["spec"].get("replicas"):
@@ -87,7 +87,7 @@ class DisruptionController:
                 self._budgets_of[member].remove(change.key)
         elif change.before is None or change.before["spec"] != change.now["spec"]:
             pods = self._pods_of[change.key] = _BudgetPods()
-            for key, pod in self._api.list_objects(api_objects.PODS).items():
+            for key, pod in self._api.list_objects(api_client.PODS).items():
                 if protects(change.now, pod):
                     pods.add(key, pod)
                     names = self._budgets_of.setdefault(key, [])
@@ -98,7 +98,7 @@ class DisruptionController:
     def _react_to_pod(self, change: Change) -> None:
         key, pod = change.key, change.obj
         if change.before is None and self._pods_of:
-            budgets = self._api.list_objects(api_objects.BUDGETS)
+            budgets = self._api.list_objects(api_client.BUDGETS)
             names = [name for name in self._pods_of if name in budgets and protects(budgets[name], pod)]
             if names:
                 self._budgets_of[key] = names
@@ -114,7 +114,7 @@ class DisruptionController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            budget = self._api.find(api_objects.BUDGETS, key)
+            budget = self._api.find(api_client.BUDGETS, key)
             if budget is not None and key in self._pods_of:
                 self._sync(budget, key, self._pods_of[key])
         return bool(due)
@@ -128,22 +128,22 @@ class DisruptionController:
             left_s = disruption_controller.disruption_ends_s(since) - now_s
             self._event_loop.call_later(left_s, lambda: self._due.setdefault(key))
         if status != (budget.get("status") or {}):
-            self._api.update(api_objects.BUDGETS, {**budget, "status": status})
+            self._api.update(api_client.BUDGETS, {**budget, "status": status})
 
     def _count_expected(self, pods: _BudgetPods) -> int:
         """The sum of the replicas of the pods' controllers, each once; a Deployment stands for its ReplicaSets."""
         scales: dict[str, int] = {}
         for kind, key in pods.controllers:
-            found = self._api.find(_SCALABLE_OWNERS[kind], key) if kind in _SCALABLE_OWNERS else None
-            if found is None:
+            owner = self._api.find(_SCALABLE_OWNERS[kind], key) if kind in _SCALABLE_OWNERS else None
+            if owner is None:
                 continue
-            above = api_objects.controller_of(found)
+            above = api_client.controller_of(owner)
             if above is not None and above["kind"] == "Deployment":
-                parent = self._api.find(api_objects.DEPLOYMENTS, f"{found['metadata']['namespace']}/{above['name']}")
+                parent = self._api.find(api_client.DEPLOYMENTS, f"{owner['metadata']['namespace']}/{above['name']}")
                 scales[above["uid"]] = parent["spec"]["replicas"] if parent is not None else 0
             else:
-                uid = found["metadata"]["uid"]
-                scales[uid] = found["spec"].get("replicas", found["spec"].get("parallelism", 0))
+                uid = owner["metadata"]["uid"]
+                scales[uid] = owner["spec"].get("replicas", owner["spec"].get("parallelism", 0))
         return sum(scales.values())
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from windlass import clock
-from windlass.simulator.cluster.api_client import ApiClient, Change
-from windlass.simulator.cluster.api_objects import GroupResource
+from windlass.simulator.cluster.api_client import ApiClient, Change, GroupResource
 
 _TOLERANCE_S = 1e-6
 """Tolerance for rounding errors in sums of floating-point delays."""

@@ -171,7 +171,7 @@ def _make_deployment(group: NodeGroup, annotations: dict[str, str]) -> Json:
             "name": group.name,
         },
     }
-    chosen = {CLUSTER_NAME_LABEL: CLUSTER, DEPLOYMENT_NAME_LABEL: group.name}
+    selected = {CLUSTER_NAME_LABEL: CLUSTER, DEPLOYMENT_NAME_LABEL: group.name}
     return {
         "apiVersion": "cluster.x-k8s.io/v1beta2",
         "kind": "MachineDeployment",
@@ -184,8 +184,8 @@ def _make_deployment(group: NodeGroup, annotations: dict[str, str]) -> Json:
         "spec": {
             "clusterName": CLUSTER,
             "replicas": group.initial,
-            "selector": {"matchLabels": chosen},
-            "template": {"metadata": {"labels": chosen}, "spec": machine},
+            "selector": {"matchLabels": selected},
+            "template": {"metadata": {"labels": selected}, "spec": machine},
         },
     }
 

@@ -6,9 +6,8 @@ An object is due when it changes or one of its pods does, and is reconciled once
 
 from typing import Any
 
-from windlass.simulator.cluster import api_objects
-from windlass.simulator.cluster.api_client import ApiClient, Change
-from windlass.simulator.cluster.api_objects import GroupResource
+from windlass.simulator.cluster import api_client
+from windlass.simulator.cluster.api_client import ApiClient, Change, GroupResource
 from windlass.simulator.cluster.event_loop import EventLoop
 
 Json = dict[str, Any]
@@ -26,7 +25,7 @@ class OwnedObjects:
         """Note a change; returns the key of the owner."""
         if change.kind != self._owned:
             return None
-        owner = api_objects.controller_of(change.obj)
+        owner = api_client.controller_of(change.obj)
         if owner is None or owner["kind"] != self._owner_kind:
             return None
         uid = owner["uid"]
@@ -48,13 +47,13 @@ class OwnedPods(OwnedObjects):
     """Pods by the uid of their controller, with the active and the ready ones."""
 
     def __init__(self, owner_kind: str) -> None:
-        super().__init__(owner_kind, api_objects.PODS)
+        super().__init__(owner_kind, api_client.PODS)
         self._active: dict[str, dict[str, Json]] = {}
         self._ready: dict[str, int] = {}
 
     def on_change(self, change: Change) -> str | None:
         key = super().on_change(change)
-        owner = api_objects.controller_of(change.obj)
+        owner = api_client.controller_of(change.obj)
         if key is not None and owner is not None:
             self._count(owner["uid"], change)
         return key
@@ -62,10 +61,10 @@ class OwnedPods(OwnedObjects):
     def _count(self, uid: str, change: Change) -> None:
         active = self._active.setdefault(uid, {})
         before = active.pop(change.key, None)
-        ready = self._ready.get(uid, 0) - (before is not None and api_objects.is_ready(before))
-        if change.now is not None and api_objects.is_active(change.now):
+        ready = self._ready.get(uid, 0) - (before is not None and api_client.is_ready(before))
+        if change.now is not None and api_client.is_active(change.now):
             active[change.key] = change.now
-            ready += api_objects.is_ready(change.now)
+            ready += api_client.is_ready(change.now)
         self._ready[uid] = ready
         if not active:
             del self._active[uid], self._ready[uid]
@@ -115,16 +114,16 @@ class PodFactory:
             "namespace": owner["metadata"]["namespace"],
             "labels": said.get("labels") or {},
             "annotations": said.get("annotations") or {},
-            "ownerReferences": [api_objects.owned_by(owner)],
+            "ownerReferences": [api_client.owned_by(owner)],
         }
-        return self._api.admit(api_objects.PODS, {"metadata": metadata, "spec": template["spec"]})
+        return self._api.admit(api_client.PODS, {"metadata": metadata, "spec": template["spec"]})
 
 
 class PodController:
     """Base of a controller of one kind. `reconcile` handles an object that is due."""
 
     def __init__(self, event_loop: EventLoop, kind: GroupResource, pods: OwnedObjects) -> None:
-        self.watched_kinds = (kind, api_objects.PODS)
+        self.watched_kinds = (kind, api_client.PODS)
         self._event_loop, self._api = event_loop, event_loop.api
         self._pod_factory = PodFactory(event_loop.api)
         self._kind, self._owned = kind, pods
@@ -142,11 +141,11 @@ class PodController:
     def sync(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
-            found = self._api.find(self._kind, key)
-            if found is not None and not api_objects.is_deleting(found):
-                self.reconcile(key, found)
+            owner = self._api.find(self._kind, key)
+            if owner is not None and not api_client.is_deleting(owner):
+                self.reconcile(key, owner)
         return bool(due)
 
-    def reconcile(self, key: str, found: Json) -> None:
+    def reconcile(self, key: str, owner: Json) -> None:
         """Bring the object's pods and status to its spec."""
         raise NotImplementedError

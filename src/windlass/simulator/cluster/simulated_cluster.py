@@ -5,16 +5,16 @@ from typing import Any
 
 from windlass import clock
 from windlass.apiserver import embedded_server, registry, server
-from windlass.simulator.cluster import api_objects, node_groups
+from windlass.simulator.cluster import api_client, node_groups
 from windlass.simulator.cluster.api_client import ApiClient
 from windlass.simulator.cluster.cloud import Cloud
-from windlass.simulator.cluster.daemon_sets import DaemonSetController
 from windlass.simulator.cluster.disruption import DisruptionController
 from windlass.simulator.cluster.event_loop import EventLoop
 from windlass.simulator.cluster.machines import MachineController, MachineDeploymentController, MachineSetController
 from windlass.simulator.cluster.node_groups import RandomStreams
 from windlass.simulator.cluster.node_lifecycle import Kubelets, NodeLifecycleController
 from windlass.simulator.cluster.workloads import (
+    DaemonSetController,
     DeploymentController,
     JobController,
     ProvisioningJobQueue,
@@ -38,11 +38,11 @@ class SimulatedCluster:
         )
         self.clock = clock_
         self.server = server.Server(clock_, settings)
-        for definition in api_objects.list_crds():
+        for definition in api_client.list_crds():
             self.server.apply(definition)
         self.transport = embedded_server.InProcessTransport(self.server, clock_)
         self.api = ApiClient(self.server)
-        for kind in api_objects.WATCHED:
+        for kind in api_client.WATCHED:
             self.api.watch(kind)
         self.random_streams = RandomStreams(seed)
         self.event_loop = EventLoop(self.api, clock_)
@@ -72,11 +72,11 @@ class SimulatedCluster:
     def create(self) -> None:
         """Create the cluster and its first machines, without delays."""
         name = {"name": node_groups.CLUSTER, "namespace": node_groups.NAMESPACE}
-        self.api.create(api_objects.CLUSTERS, {"metadata": name, "spec": {}, "status": {"phase": "Provisioned"}})
+        self.api.create(api_client.CLUSTERS, {"metadata": name, "spec": {}, "status": {"phase": "Provisioned"}})
         for group in self.cloud.groups.values():
             template, deployment = node_groups.make_group_objects(group)
-            self.api.create(api_objects.MACHINE_TEMPLATES, template)
-            self.api.create(api_objects.MACHINE_DEPLOYMENTS, deployment)
+            self.api.create(api_client.MACHINE_TEMPLATES, template)
+            self.api.create(api_client.MACHINE_DEPLOYMENTS, deployment)
         self.event_loop.step()
 
     def start(self) -> None:

@@ -149,15 +149,15 @@ class NodeScores:
 
     def _prefer(self, shape: PodShape, slot: int) -> tuple[int, int]:
         key = (shape.number, int(self._node_table.node_classes[slot]))
-        found = None if shape.names_nodes else self._known.get(key)
-        if found is None:
+        preferences = None if shape.names_nodes else self._known.get(key)
+        if preferences is None:
             node, pod = self._node_table.nodes[slot], shape.example
-            found = (
+            preferences = (
                 node_filters.count_prefer_no_schedule(node_filters.tolerations_of(pod), node),
                 node_filters.preferred_affinity_weight(pod, node),
             )
-            self._known[key] = found
-        return found
+            self._known[key] = preferences
+        return preferences
 
     # ── Topology ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,20 +175,20 @@ class NodeScores:
                 counted = counted & (domain >= 0)
             is_ignored = ~counted[slots]
         facts = []
-        for one in shape.soft_spread:
-            domain, count = keys[one.key]
-            pods = self._tallies.of_constraint(shape.example["metadata"]["namespace"], one)
+        for constraint in shape.soft_spread:
+            domain, count = keys[constraint.key]
+            pods = self._tallies.of_constraint(shape.example["metadata"]["namespace"], constraint)
             here = domain[slots]
             scored = here if is_ignored is None else here[~is_ignored]
-            if one.key == pod_topology_spread.HOSTNAME:
+            if constraint.key == pod_topology_spread.HOSTNAME:
                 domains, pods = len(scored), pods[slots]
             else:
                 domains = int(np.count_nonzero(np.bincount(scored + 1, minlength=count + 1)))
-                among = counted & self._tallies.included(shape, one)
+                among = counted & self._tallies.included(shape, constraint)
                 # Domain −1 (no key) becomes column 0, so counts are shifted by one.
                 by_domain = np.bincount(domain + 1, weights=np.where(among, pods, 0), minlength=count + 1)
                 pods = by_domain.astype(np.int64)[here + 1]
-            facts.append(scoring.SpreadInputs(one.max_skew, domains, pods, here >= 0))
+            facts.append(scoring.SpreadInputs(constraint.max_skew, domains, pods, here >= 0))
         return facts, is_ignored
 
     def _sum_affinity_weights(self, pod: Json, shape: PodShape, slots: Ints) -> Ints | None:

@@ -64,15 +64,15 @@ class NodeTree:
     def search(self, fits: Mask) -> Ints:
         """(feasible,) int: slots where a pod fits, up to `feasible_nodes_to_find`."""
         nodes = len(self._zone_of)
-        found = np.flatnonzero(fits)
+        fitting_rows = np.flatnonzero(fits)
         enough = feasible_nodes_to_find(nodes)
-        if len(found) <= enough:
-            return found
+        if len(fitting_rows) <= enough:
+            return fitting_rows
         order = self._in_order()
         fitting = np.flatnonzero(fits[np.roll(order, -self._start)])[:enough]
-        found = order[(fitting + self._start) % nodes]
+        fitting_rows = order[(fitting + self._start) % nodes]
         self._start = (self._start + int(fitting[-1]) + 1) % nodes
-        return found
+        return fitting_rows
 
     def _in_order(self) -> Ints:
         if self._order is None:
@@ -243,10 +243,10 @@ class NodeTable:
             if name not in self.columns:
                 self.columns[name] = len(self.columns)
                 self._grow(len(self.is_present), len(self.columns))
-        found = np.zeros(len(self.columns), np.int64)
+        vector_ = np.zeros(len(self.columns), np.int64)
         for name, amount in amounts.items():
-            found[self.columns[name]] = amount
-        return found
+            vector_[self.columns[name]] = amount
+        return vector_
 
     def request_vector(self, shape: PodShape) -> Ints:
         """(resources,) int: requests of a pod of this shape, including 1 of the resource `pods`."""
@@ -276,13 +276,13 @@ class NodeTable:
         return seat
 
     def _take(self, slot: int, shape: PodShape, sign: int) -> None:
-        wanted = self.request_vector(shape)
-        self.free[slot] -= sign * wanted
+        desired = self.request_vector(shape)
+        self.free[slot] -= sign * desired
         self.nonzero[slot] += sign * shape.nonzero_assigned
         held = self.requested_by_priority.get(shape.priority)
         if held is None:
             held = self.requested_by_priority[shape.priority] = np.zeros_like(self.free)
-        held[slot] += sign * wanted
+        held[slot] += sign * desired
 
 
 def _enlarge(array: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from windlass.simulator.cluster.api_objects import IdentityCache
+from windlass.simulator.cluster.api_client import IdentityCache
 from windlass.simulator.reference_scheduler import (
     cluster_view,
     inter_pod_affinity,

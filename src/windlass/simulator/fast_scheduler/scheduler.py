@@ -1,21 +1,289 @@
-"""The scheduling queue and loop: pending pods get a node or a reason; retries when capacity is freed or changes."""
+"""Scheduling queue and loop: pending pods get a node or a reason; retries when capacity is freed or changes.
+
+Placement of one pod: filter the nodes on arrays, choose the highest score, or preempt less important pods. Preemption
+is decided by the reference scheduler, among the nodes where it can help.
+"""
 
 import heapq
 import random
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.simulator.cluster import api_objects
-from windlass.simulator.cluster.api_client import Change
+import numpy as np
+
+from windlass.simulator.cluster import api_client
+from windlass.simulator.cluster.api_client import ApiClient, Change
 from windlass.simulator.cluster.event_loop import EventLoop
-from windlass.simulator.fast_scheduler import placement, pod_shapes
+from windlass.simulator.fast_scheduler import pod_shapes
 from windlass.simulator.fast_scheduler.node_plugins import NodeScores, StaticFilters
-from windlass.simulator.fast_scheduler.node_table import NodeTable, PlacedPod
-from windlass.simulator.fast_scheduler.placement import NO_SLOT, SCORE_FAILED, Nomination, Placer
+from windlass.simulator.fast_scheduler.node_table import PODS, Ints, Mask, NodeTable, PlacedPod
 from windlass.simulator.fast_scheduler.pod_shapes import PodShape, ShapedPod
 from windlass.simulator.fast_scheduler.topology_counts import TopologyCounts
-from windlass.simulator.reference_scheduler import pod_topology_spread, scheduling_cycle
+from windlass.simulator.reference_scheduler import (
+    framework,
+    label_selectors,
+    pod_topology_spread,
+    resource_requests,
+    scheduling_cycle,
+    scoring,
+)
+from windlass.simulator.reference_scheduler.cluster_view import AssignedPod, ClusterView, NodeView, labels_of
+from windlass.simulator.reference_scheduler.pod_topology_spread import SpreadConstraint
+
+NO_SLOT = -1
+SCORE_FAILED = -2
+"""More than one slot, and scores that cannot be computed."""
 
 Json = dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Nomination:
+    """A pod nominated to a node, on which it does not run yet."""
+
+    slot: int
+    shape: PodShape
+
+
+@dataclass(slots=True, eq=False)
+class Placer:
+    """Finds nodes for pods. Changes nothing."""
+
+    node_table: NodeTable
+    static_filters: StaticFilters
+    topology_counts: TopologyCounts
+    scores: NodeScores
+    generator: random.Random
+    """Random choice among nodes with the same score."""
+    nominations: dict[str, Nomination] = field(default_factory=dict)
+    """Nominations by key of the preemptor."""
+
+    def find_node(self, pod: Json, shape: PodShape, pinned: str = "") -> int:
+        """The best slot for a pod, `NO_SLOT` or `SCORE_FAILED`."""
+        fits = self._fitting(pod, shape)
+        if pinned:
+            slot = self.node_table.slots.get(pinned, NO_SLOT)
+            return slot if slot != NO_SLOT and fits[slot] else NO_SLOT
+        if shape.ports:
+            for item in np.flatnonzero(fits).tolist():
+                fits[item] = not self._is_port_taken(shape, item)
+        promise = self.nominations.get(_key_of(pod))
+        if promise is not None and fits[promise.slot]:
+            return promise.slot
+        if shape.pre_score_error and np.count_nonzero(fits) > 1:
+            return SCORE_FAILED
+        candidates = self.node_table.tree.search(fits)
+        return self._choose(pod, shape, candidates) if len(candidates) else NO_SLOT
+
+    def _choose(self, pod: Json, shape: PodShape, candidates: Ints) -> int:
+        best = self.scores.best(pod, shape, candidates)
+        return int(best[self.generator.randrange(len(best))] if len(best) > 1 else best[0])
+
+    def find_pinned_node(self, pod: Json, shape: PodShape, pinned: str) -> int:
+        """As `find_node`, for a pod that may run on one node only."""
+        slot = self.node_table.slots.get(pinned, NO_SLOT)
+        if slot == NO_SLOT or not shape.is_plain or self.nominations or shape.ports:
+            return self.find_node(pod, shape, pinned)
+        desired = self.node_table.request_vector(shape)
+        is_room = bool((self.node_table.free[slot] >= desired)[desired > 0].all())
+        return (
+            slot
+            if is_room
+            and not self.static_filters.find_rejection(shape, slot)
+            and self._satisfies_existing_anti_affinity(pod)[slot]
+            else NO_SLOT
+        )
+
+    def _fitting(self, pod: Json, shape: PodShape) -> Mask:
+        """(slots,) bool: True where the pod passes all filters."""
+        desired = self.node_table.request_vector(shape)
+        asked = np.flatnonzero(desired)
+        free = self._free_without_nominated(pod, shape)
+        fits: Mask = self.node_table.is_present & self.static_filters.allows(shape)
+        for column in asked:
+            fits &= free[:, column] >= desired[column]
+        if shape.spread:
+            fits &= self._is_spread(shape)
+        if shape.affinity_terms:
+            fits &= self._satisfies_affinity(shape)
+        for term in shape.anti_affinity_terms:
+            fits &= ~self._same_domain(term.key, self.topology_counts.of_terms([term]))
+        return fits & self._satisfies_existing_anti_affinity(pod)
+
+    def _free_without_nominated(self, pod: Json, shape: PodShape) -> Ints:
+        """(slots, resources) int: free resources less those of nominated pods of at least this priority."""
+        if not self.nominations:
+            return self.node_table.free
+        own = _key_of(pod)
+        mine = [
+            promise
+            for key, promise in self.nominations.items()
+            if promise.shape.priority >= shape.priority and key != own
+        ]
+        if not mine:
+            return self.node_table.free
+        free = self.node_table.free.copy()
+        for promise in mine:
+            free[promise.slot] -= self.node_table.request_vector(promise.shape)
+        return free
+
+    def _is_port_taken(self, shape: PodShape, slot: int) -> bool:
+        taken = [port for seat in self.node_table.pods[slot].values() for port in seat.shape.ports]
+        return any(wanted.conflicts_with(port) for wanted in shape.ports for port in taken)
+
+    # ── Topology ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _is_spread(self, shape: PodShape) -> Mask:
+        """(slots,) bool: True where no hard spread constraint is violated."""
+        fits: Mask = np.ones(len(self.node_table.is_present), bool)
+        has_keys = self.node_table.is_present.copy()
+        for constraint in shape.spread:
+            has_keys &= self.topology_counts.domains(constraint.key)[0] >= 0
+        for constraint in shape.spread:
+            fits &= self._is_even(shape, constraint, has_keys)
+        return fits
+
+    def _is_even(self, shape: PodShape, constraint: SpreadConstraint, has_keys: Mask) -> Mask:
+        pod = shape.example
+        domain, count = self.topology_counts.domains(constraint.key)
+        counted = has_keys & self.topology_counts.included(shape, constraint)
+        pods = self.topology_counts.of_constraint(pod["metadata"]["namespace"], constraint)
+        numbers = np.bincount(domain[counted], weights=pods[counted], minlength=count)
+        present = np.bincount(domain[counted], minlength=count) > 0
+        fewest = numbers[present].min() if present.any() and present.sum() >= constraint.min_domains else 0
+        itself = 1 if label_selectors.matches_selector(constraint.selector, labels_of(pod)) else 0
+        even: Mask = (domain >= 0) & (numbers[domain] + itself - fewest <= constraint.max_skew)
+        return even
+
+    def _satisfies_affinity(self, shape: PodShape) -> Mask:
+        """(slots,) bool: True where required affinity holds. The first pod of a group may run anywhere."""
+        desired = self.topology_counts.of_terms(shape.affinity_terms)
+        fits: Mask = self.node_table.is_present.copy()
+        keyed: Mask = self.node_table.is_present.copy()
+        is_anyone_there = False
+        for term in shape.affinity_terms:
+            has_key = self.node_table.is_present & (self.topology_counts.domains(term.key)[0] >= 0)
+            keyed &= has_key
+            fits &= self._same_domain(term.key, desired)
+            is_anyone_there = is_anyone_there or bool(desired[has_key].any())
+        if not is_anyone_there and all(term.selects(shape.example, {}) for term in shape.affinity_terms):
+            return keyed
+        return fits & keyed
+
+    def _same_domain(self, key: str, pods: Ints) -> Mask:
+        """(slots,) bool: True where the node's domain has one of these pods."""
+        return self.topology_counts.sum_by_domain(key, pods) > 0
+
+    def _satisfies_existing_anti_affinity(self, pod: Json) -> Mask:
+        """(slots,) bool: True where no pod in the domain has anti-affinity to the pod."""
+        fits: Mask = np.ones(len(self.node_table.is_present), bool)
+        for key, pods in self.topology_counts.anti_affinity_counts(pod):
+            fits &= ~self._same_domain(key, pods)
+        return fits
+
+    # ── Messages───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def explain(self, pod: Json, shape: PodShape) -> str:
+        """kube-scheduler's FitError message."""
+        here = self.node_table.is_present
+        total = int(here.sum())
+        if not total:
+            return framework.NO_NODES_AVAILABLE
+        reasons = self.static_filters.count_rejections(shape)
+        remaining = here & self.static_filters.allows(shape)
+        reasons.update(self._count_short(shape, remaining))
+        rest = (
+            total
+            - int((here & ~self.static_filters.allows(shape)).sum())
+            - int((remaining & self._is_short(shape)).sum())
+        )
+        if rest > 0:
+            reasons[
+                "node(s) didn't match pod topology spread constraints" if shape.spread else _ANTI_AFFINITY_REASON
+            ] += rest
+        counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
+        return f"0/{total} nodes are available: {', '.join(counted)}."
+
+    def _is_short(self, shape: PodShape) -> Mask:
+        desired = self.node_table.request_vector(shape)
+        short = self.node_table.free[:, desired > 0] < desired[desired > 0]
+        return np.asarray(short.any(axis=1))
+
+    def _count_short(self, shape: PodShape, among: Mask) -> Counter[str]:
+        desired = self.node_table.request_vector(shape)
+        counts: Counter[str] = Counter()
+        for name, column in self.node_table.columns.items():
+            number = int((among & (self.node_table.free[:, column] < desired[column])).sum()) if desired[column] else 0
+            if number:
+                counts["Too many pods" if name == PODS else f"Insufficient {name}"] = number
+        return counts
+
+
+def _key_of(pod: Json) -> str:
+    return f"{pod['metadata'].get('namespace')}/{pod['metadata'].get('name')}"
+
+
+_ANTI_AFFINITY_REASON = "node(s) didn't match pod anti-affinity rules"
+
+_MAX_CANDIDATES = 100
+"""Preemption candidates that are evaluated, as upstream does in a large cluster."""
+
+
+def preempt(
+    api: ApiClient, placer: Placer, pod: Json, shape: PodShape
+) -> scheduling_cycle.Placement | scheduling_cycle.SchedulingFailure | None:
+    """Preemption for a pod that fits nowhere, by the reference scheduler; None if it cannot help."""
+    if pod["spec"].get("preemptionPolicy") == "Never":
+        return None
+    slots = np.flatnonzero(preemption_candidates(placer, shape))
+    if not len(slots):
+        return None
+    if shape.is_plain and not placer.topology_counts.anti_affinity_counts(pod):
+        slots = slots[:_MAX_CANDIDATES]
+    else:
+        # Spread and affinity count pods on all nodes.
+        slots = np.flatnonzero(placer.node_table.is_present)
+    return scheduling_cycle.schedule(make_cluster_view(api, placer, [int(slot) for slot in slots], pod), pod)
+
+
+def preemption_candidates(placer: Placer, shape: PodShape) -> Mask:
+    """(slots,) bool: True where the pod fits without the pods of lower priority."""
+    node_table = placer.node_table
+    lower = [held for priority, held in node_table.requested_by_priority.items() if priority < shape.priority]
+    if not lower:
+        return np.zeros(len(node_table.is_present), bool)
+    desired, reclaimed = node_table.request_vector(shape), np.sum(lower, axis=0)
+    fits: Mask = node_table.is_present & placer.static_filters.allows(shape) & (reclaimed[:, 0] > 0)
+    for column in np.flatnonzero(desired):
+        fits &= node_table.free[:, column] + reclaimed[:, column] >= desired[column]
+    return fits
+
+
+def make_cluster_view(api: ApiClient, placer: Placer, slots: list[int], pod: Json) -> ClusterView:
+    """A view of these nodes and their pods, for the reference scheduler."""
+    made = ClusterView()
+    node_table, pods = placer.node_table, api.list_objects(api_client.PODS)
+    for slot in slots:
+        has = {name: int(node_table.allocatable[slot, column]) for name, column in node_table.columns.items()}
+        seated = {
+            key: AssignedPod(pods[key], {**seat.shape.amounts}, _nonzero_requests(seat.shape))
+            for key, seat in node_table.pods[slot].items()
+            if key in pods
+        }
+        made.nodes[node_table.names[slot]] = NodeView(node_table.nodes[slot], has, seated)
+    for budget in api.list_objects(api_client.BUDGETS).values():
+        made.put(budget)
+    own = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    for key in placer.nominations:
+        if key != own and key in pods:
+            made.waiting[key] = pods[key]
+    return made
+
+
+def _nonzero_requests(shape: PodShape) -> resource_requests.ResourceList:
+    return dict(zip(scoring.RESOURCES, shape.nonzero_assigned.tolist(), strict=True))
+
 
 _PREEMPTED_CONDITION: Json = {
     "type": "DisruptionTarget",
@@ -23,7 +291,7 @@ _PREEMPTED_CONDITION: Json = {
     "reason": "PreemptionByScheduler",
     "message": "default-scheduler: preempting to accommodate a higher priority pod",
 }
-_SELECTING_OWNERS = {"ReplicaSet": api_objects.REPLICA_SETS, "StatefulSet": api_objects.STATEFUL_SETS}
+_SELECTING_OWNERS = {"ReplicaSet": api_client.REPLICA_SETS, "StatefulSet": api_client.STATEFUL_SETS}
 QueueKey = tuple[int, str]
 """A shape's number, and the node that the pod is pinned to, or none."""
 
@@ -31,7 +299,7 @@ QueueKey = tuple[int, str]
 class FastScheduler:
     """kube-scheduler's loop. Pods of one shape share a queue: if the first does not fit, the others do not."""
 
-    watched_kinds = (api_objects.PODS, api_objects.NODES)
+    watched_kinds = (api_client.PODS, api_client.NODES)
 
     def __init__(self, event_loop: EventLoop, rng: random.Random) -> None:
         self._api = event_loop.api
@@ -52,13 +320,13 @@ class FastScheduler:
     # ── Changes─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def on_change(self, change: Change) -> None:
-        if change.kind == api_objects.NODES:
+        if change.kind == api_client.NODES:
             self._react_to_node(change)
             return
         pod = change.now
-        if pod is None or api_objects.is_finished(pod):
+        if pod is None or api_client.is_finished(pod):
             self._forget(change.key)
-        elif node := api_objects.node_of(pod):
+        elif node := api_client.node_of(pod):
             self._react_to_assigned_pod(change.key, pod, node)
         elif pod_shapes.is_schedulable_pending(pod):
             self._queue(change.key, pod)
@@ -83,7 +351,7 @@ class FastScheduler:
         if seat is None:
             self._drop_waiting(key)
             seat = self._place(key, pod, self._shapes.shape_pod(pod), node)
-        if seat is not None and api_objects.is_deleting(pod) and not seat.is_terminating:
+        if seat is not None and api_client.is_deleting(pod) and not seat.is_terminating:
             self._tallies.mark_terminating(seat)
 
     def _queue(self, key: str, pod: Json) -> None:
@@ -160,7 +428,7 @@ class FastScheduler:
 
     def _try(self, key: str, group: QueueKey) -> bool:
         """Try to place a pod; True if the next in its queue should be tried."""
-        pod = self._api.find(api_objects.PODS, key)
+        pod = self._api.find(api_client.PODS, key)
         if pod is None:
             return True
         shaped_pod = self._shaped_pods[key]
@@ -180,10 +448,10 @@ class FastScheduler:
         self._place(key, pod, shaped_pod, node)
         now = self._api.now()
         scheduled: Json = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-        conditions = api_objects.with_conditions(pod, [scheduled], now)
+        conditions = api_client.with_conditions(pod, [scheduled], now)
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self._api.update(
-            api_objects.PODS, api_objects.with_part(bound, "status", conditions=conditions, nominatedNodeName=None)
+            api_client.PODS, api_client.with_part(bound, "status", conditions=conditions, nominatedNodeName=None)
         )
 
     # ── Failure─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -196,7 +464,7 @@ class FastScheduler:
             if key in self._unmarked:
                 self._mark(key, pod, self._placing.explain(pod, shape))
             return True
-        outcome = placement.preempt(self._api, self._placing, pod, shape)
+        outcome = preempt(self._api, self._placing, pod, shape)
         if isinstance(outcome, scheduling_cycle.Placement):
             self._bind(key, pod, self._shaped_pods[key], outcome.node_name)
             return True
@@ -204,15 +472,15 @@ class FastScheduler:
             self._preempt(key, pod, shape, outcome)
             return True
         unmarked = [other for other in self._waiting[group] if other in self._unmarked]
-        why = self._placing.explain(pod, shape) if unmarked else ""
+        reason = self._placing.explain(pod, shape) if unmarked else ""
         for other in unmarked:
-            self._mark(other, self._api.list_objects(api_objects.PODS)[other], why)
+            self._mark(other, self._api.list_objects(api_client.PODS)[other], reason)
         return False
 
     def _fail_with_error(self, group: QueueKey, error: str) -> bool:
         """Record that the scheduler cannot tell, for all pods of a queue; returns False: none of them is tried."""
         for key in [other for other in self._waiting[group] if other in self._unmarked]:
-            pod = self._api.list_objects(api_objects.PODS)[key]
+            pod = self._api.list_objects(api_client.PODS)[key]
             self._mark(key, pod, error, scheduling_cycle.SCHEDULER_ERROR)
         return False
 
@@ -222,17 +490,17 @@ class FastScheduler:
             return
         self._unmarked.pop(key, None)
         condition: Json = {"type": "PodScheduled", "status": "False", "reason": reason, "message": why}
-        conditions = api_objects.with_conditions(pod, [{**condition, "lastProbeTime": None}], self._api.now())
-        self._api.update(api_objects.PODS, api_objects.with_part(pod, "status", conditions=conditions, **status))
+        conditions = api_client.with_conditions(pod, [{**condition, "lastProbeTime": None}], self._api.now())
+        self._api.update(api_client.PODS, api_client.with_part(pod, "status", conditions=conditions, **status))
 
     def _preempt(self, key: str, pod: Json, shape: PodShape, outcome: scheduling_cycle.SchedulingFailure) -> None:
         assert outcome.nominated_node
         self._placing.nominations[key] = Nomination(self.node_table.slots[outcome.nominated_node], shape)
         for loser in outcome.denominated:
-            self._placing.nominations.pop(api_objects.key_of(loser), None)
+            self._placing.nominations.pop(api_client.key_of(loser), None)
             self._requeue()
         self._mark(key, pod, outcome.message, nominatedNodeName=outcome.nominated_node)
         now = self._api.now()
         for victim in outcome.victims:
-            conditions = api_objects.with_conditions(victim, [_PREEMPTED_CONDITION], now)
-            self._api.delete_pod(api_objects.with_part(victim, "status", conditions=conditions))
+            conditions = api_client.with_conditions(victim, [_PREEMPTED_CONDITION], now)
+            self._api.delete_pod(api_client.with_part(victim, "status", conditions=conditions))

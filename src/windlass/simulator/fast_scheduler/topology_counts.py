@@ -205,7 +205,7 @@ class TopologyCounts:
         spelled = msgspec.json.encode(key, order="deterministic")
         tally = self._by_key.get(spelled)
         if tally is None:
-            anchor = min(anchors, key=lambda one: len(self._by_label.get(one, ())), default=None)
+            anchor = min(anchors, key=lambda label: len(self._by_label.get(label, ())), default=None)
             tally = self._by_key[spelled] = PodCount(counts_one, skips_leaving, anchor)
             if anchor is None:
                 self._others[spelled] = tally

@@ -59,7 +59,7 @@ def requirement_errors(key: str, operator: str, values: Sequence[str]) -> list[s
     """What is wrong with a requirement: its key, the number of its values, each value."""
     faults = [f"key: Invalid value: {_quote(key)}: {'; '.join(wrong)}" for wrong in [_key_errors(key)] if wrong]
     listed = _list_values(values)
-    faults += [f"values: Invalid value: {listed}: {why}" for why in _value_count_errors(operator, len(values))]
+    faults += [f"values: Invalid value: {listed}: {reason}" for reason in _value_count_errors(operator, len(values))]
     for number, value in enumerate(values):
         if operator in ("Gt", "Lt") and not is_int64(value):
             why = "for 'Gt', 'Lt' operators, the value must be an integer"

@@ -244,9 +244,9 @@ class NodeResourcesFit(FilterPlugin):
 
 
 def pre_filter_resources_fit(pod: Json, cluster: ClusterView) -> FilterPlugin:
-    wanted = resource_requests.pending_pod_requests(pod)
-    wanted.pop("pods", None)
-    return NodeResourcesFit(wanted)
+    desired = resource_requests.pending_pod_requests(pod)
+    desired.pop("pods", None)
+    return NodeResourcesFit(desired)
 
 
 def requested_on(node: NodeView) -> resource_requests.ResourceList:
@@ -293,14 +293,14 @@ class NodePorts(FilterPlugin):
 
     def filter(self, node: NodeView) -> Rejection | None:
         taken = [port for seated in node.pods.values() for port in host_ports(seated.pod)]
-        if any(wanted.conflicts_with(port) for wanted in self.wanted_ports for port in taken):
+        if any(wanted_port.conflicts_with(port) for wanted_port in self.wanted_ports for port in taken):
             return self.unschedulable("node(s) didn't have free ports for the requested pod ports")
         return None
 
 
 def pre_filter_node_ports(pod: Json, cluster: ClusterView) -> FilterPlugin | None:
-    wanted = host_ports(pod)
-    return NodePorts(wanted) if wanted else None
+    desired = host_ports(pod)
+    return NodePorts(desired) if desired else None
 
 
 def host_ports(pod: Json) -> list[HostPort]:

@@ -27,9 +27,10 @@ def find_pre_score_error(pod: Json) -> str:
 
 def score_nodes(cluster: ClusterView, pod: Json, nodes: Sequence[NodeView]) -> dict[str, dict[str, int]]:
     """Weighted scores of nodes that passed the filters, by node and plugin."""
-    found = scoring.score(_gather_inputs(cluster, pod, nodes))
+    plugin_scores = scoring.score(_gather_inputs(cluster, pod, nodes))
     return {
-        node.name: {plugin: int(scores[index]) for plugin, scores in found.items()} for index, node in enumerate(nodes)
+        node.name: {plugin: int(scores[index]) for plugin, scores in plugin_scores.items()}
+        for index, node in enumerate(nodes)
     }
 
 

@@ -1,4 +1,4 @@
-"""Scheduling cycle: filter the nodes, choose one, or return the failure and the preemption victims.
+"""Scheduling cycle: filter the nodes in kube-scheduler's order, choose one, or return failure and preemption victims.
 
 DefaultPreemption: victims on a node whose removal lets a more important pod fit.
 
@@ -9,16 +9,19 @@ are tried, and the last tie is decided by name.
 """
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from windlass.simulator.reference_scheduler import (
     cluster_view,
-    filters,
     framework,
+    inter_pod_affinity,
     label_selectors,
+    node_filters,
     node_scores,
+    pod_topology_spread,
     volume_binding,
+    volume_filters,
 )
 from windlass.simulator.reference_scheduler.cluster_view import (
     ClusterView,
@@ -33,8 +36,98 @@ from windlass.simulator.reference_scheduler.cluster_view import (
     priority_of,
     read_time,
 )
-from windlass.simulator.reference_scheduler.filters import FilterChain
-from windlass.simulator.reference_scheduler.framework import Rejection, StatusCode
+from windlass.simulator.reference_scheduler.framework import FilterError, FilterPlugin, Rejection, StatusCode
+
+FILTERS: tuple[Callable[[Json, ClusterView], FilterPlugin | Rejection | None], ...] = (
+    node_filters.pre_filter_unschedulable,
+    node_filters.pre_filter_node_name,
+    node_filters.pre_filter_taints,
+    node_filters.pre_filter_node_affinity,
+    node_filters.pre_filter_node_ports,
+    node_filters.pre_filter_resources_fit,
+    volume_filters.pre_filter_volume_restrictions,
+    volume_filters.pre_filter_volume_limits,
+    volume_binding.pre_filter,
+    volume_filters.pre_filter_volume_zone,
+    pod_topology_spread.pre_filter,
+    inter_pod_affinity.pre_filter,
+    node_filters.pre_filter_declared_features,
+)
+"""PreFilter functions. They return a filter for the pod, None to skip it, or a rejection of all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterChain:
+    """The filters that apply to one pod, prepared for one cluster."""
+
+    pod: Json
+    checks: Sequence[FilterPlugin]
+    only_nodes: frozenset[str] | None = None
+    """The nodes that the pod's affinity selects by name; None: all nodes."""
+
+    def filter(self, node: NodeView) -> Rejection | None:
+        """The first rejection, or None if the pod may run on the node."""
+        for check in self.checks:
+            try:
+                refusal = check.filter(node)
+            except FilterError as error:
+                return Rejection(check.plugin, StatusCode.ERROR, (f'running "{check.plugin}" filter plugin: {error}',))
+            if refusal is not None:
+                return refusal
+        return None
+
+    def add_pod(self, pod: Json, node: NodeView) -> None:
+        """Simulate `pod` on `node`."""
+        node.add(pod)
+        for check in self.checks:
+            check.add_pod(pod, node)
+
+    def remove_pod(self, pod: Json, node: NodeView) -> None:
+        """Simulate `node` without `pod`."""
+        node.remove(pod)
+        for check in self.checks:
+            check.remove_pod(pod, node)
+
+    def copy(self) -> "FilterChain":
+        return FilterChain(self.pod, [check.copy() for check in self.checks], self.only_nodes)
+
+
+def run_pre_filters(cluster: ClusterView, pod: Json) -> FilterChain | Rejection:
+    """Run PreFilter of all plugins; returns the chain, or the rejection of all nodes."""
+    checks = []
+    only_nodes = None
+    for prepare_check in FILTERS:
+        prepared = prepare_check(pod, cluster)
+        if isinstance(prepared, Rejection):
+            return prepared
+        if isinstance(prepared, node_filters.NodeAffinity):
+            only_nodes = prepared.only_nodes
+        if prepared is not None:
+            checks.append(prepared)
+    return FilterChain(pod, checks, only_nodes)
+
+
+def run_filters(cluster: ClusterView, pod: Json) -> dict[str, Rejection | None]:
+    """The result of the filters for every node; None: the pod may run there. Nominated pods are not considered."""
+    prepared = run_pre_filters(cluster, pod)
+    if isinstance(prepared, Rejection):
+        return dict.fromkeys(cluster.nodes, prepared)
+    return {
+        name: prepared.filter(node) if is_candidate_node(prepared, name) else OUTSIDE_AFFINITY
+        for name, node in cluster.nodes.items()
+    }
+
+
+OUTSIDE_AFFINITY = Rejection(
+    node_filters.NodeAffinity.plugin,
+    StatusCode.UNRESOLVABLE,
+    (f"node(s) didn't satisfy plugin(s) [{node_filters.NodeAffinity.plugin}]",),
+)
+
+
+def is_candidate_node(cycle: FilterChain, node_name: str) -> bool:
+    return cycle.only_nodes is None or node_name in cycle.only_nodes
+
 
 LOWEST_PRIORITY = -(2**31)
 PLUGIN = "DefaultPreemption"
@@ -169,14 +262,14 @@ def start_time_of(pod: Json) -> datetime.datetime:
 
 def _split_by_budgets(pods: Sequence[Json], budgets: Sequence[Json]) -> tuple[list[Json], list[Json]]:
     """Pods whose eviction would violate a budget, and the rest. Each eviction is charged to its budgets."""
-    left = {key_of(budget): int((budget.get("status") or {}).get("disruptionsAllowed") or 0) for budget in budgets}
+    remaining = {key_of(budget): int((budget.get("status") or {}).get("disruptionsAllowed") or 0) for budget in budgets}
     violating: list[Json] = []
     harmless: list[Json] = []
     for pod in pods:
         mine = [key_of(budget) for budget in budgets if _protects(budget, pod)]
         for key in mine:
-            left[key] -= 1
-        (violating if any(left[key] < 0 for key in mine) else harmless).append(pod)
+            remaining[key] -= 1
+        (violating if any(remaining[key] < 0 for key in mine) else harmless).append(pod)
     return violating, harmless
 
 
@@ -257,7 +350,7 @@ def schedule(cluster: ClusterView, pod: Json) -> Placement | SchedulingFailure:
     """Find a node for a waiting pod. Nothing is changed: `bind` does that."""
     if not cluster.nodes:
         return SchedulingFailure(pod, UNSCHEDULABLE, framework.NO_NODES_AVAILABLE, nominated_node="")
-    prepared = filters.run_pre_filters(cluster, pod)
+    prepared = run_pre_filters(cluster, pod)
     if isinstance(prepared, Rejection) and prepared.code is StatusCode.ERROR:
         return SchedulingFailure(pod, SCHEDULER_ERROR, prepared.reasons[0], nominated_node="")
     if isinstance(prepared, Rejection):
@@ -276,7 +369,7 @@ def schedule(cluster: ClusterView, pod: Json) -> Placement | SchedulingFailure:
 
 
 def _find_feasible(
-    cluster: ClusterView, cycle: filters.FilterChain, nominations: Mapping[str, Sequence[Json]]
+    cluster: ClusterView, cycle: FilterChain, nominations: Mapping[str, Sequence[Json]]
 ) -> tuple[list[NodeView], dict[str, Rejection]]:
     """Feasible nodes, and rejections by node for the others.
 
@@ -295,17 +388,17 @@ def _find_feasible(
     return feasible, refusals
 
 
-def _in_search_order(cluster: ClusterView, cycle: filters.FilterChain) -> Iterable[NodeView]:
+def _in_search_order(cluster: ClusterView, cycle: FilterChain) -> Iterable[NodeView]:
     """The nominated node first, then all candidates by name."""
     nominated = cluster.nodes.get(nominated_node_of(cycle.pod))
     if nominated is not None:
         yield nominated
     for name, node in sorted(cluster.nodes.items()):
-        if node is not nominated and filters.is_candidate_node(cycle, name):
+        if node is not nominated and is_candidate_node(cycle, name):
             yield node
 
 
-def _select_node(cluster: ClusterView, cycle: filters.FilterChain, feasible: list[NodeView]) -> Placement:
+def _select_node(cluster: ClusterView, cycle: FilterChain, feasible: list[NodeView]) -> Placement:
     """The node with the highest score, the first by name among equals."""
     node = min(node_scores.best_nodes(cluster, cycle.pod, feasible), key=lambda node: node.name)
     for check in cycle.checks:
@@ -338,7 +431,7 @@ def _outside_affinity_reason(attempt: PreemptionEvaluator) -> str:
 
     Upstream means to list the plugins that narrowed the search, but the one that refused the nominated node slips in.
     """
-    plugins = {filters.OUTSIDE_AFFINITY.plugin}
+    plugins = {OUTSIDE_AFFINITY.plugin}
     refusal = attempt.refusals.get(nominated_node_of(attempt.pod))
     if refusal is not None:
         plugins.add(refusal.plugin)

@@ -80,20 +80,20 @@ class ScoreInputs:
 
 def score(facts: ScoreInputs) -> dict[str, Ints]:
     """(nodes,) by plugin: normalized scores times the plugin's weight."""
-    found = {
+    plugin_scores = {
         TAINT_TOLERATION: normalize(facts.soft_taints, reverse=True),
         LEAST_ALLOCATED: least_allocated(facts.nonzero_requested + facts.nonzero_pod_requests, facts.allocatable),
     }
     if facts.preferred is not None:
-        found[NODE_AFFINITY] = normalize(facts.preferred)
+        plugin_scores[NODE_AFFINITY] = normalize(facts.preferred)
     if facts.spread:
-        found[TOPOLOGY_SPREAD] = spread(facts.spread, facts.is_ignored)
+        plugin_scores[TOPOLOGY_SPREAD] = spread(facts.spread, facts.is_ignored)
     if facts.affinity_weights is not None:
-        found[INTERPOD_AFFINITY] = interpod_affinity(facts.affinity_weights)
+        plugin_scores[INTERPOD_AFFINITY] = interpod_affinity(facts.affinity_weights)
     # Pods without requests would otherwise all be scored to one node.
     if facts.pod_requests.any():
-        found[BALANCED_ALLOCATION] = balanced_allocation(facts.requested, facts.pod_requests, facts.allocatable)
-    return {plugin: scores * WEIGHTS[plugin] for plugin, scores in found.items()}
+        plugin_scores[BALANCED_ALLOCATION] = balanced_allocation(facts.requested, facts.pod_requests, facts.allocatable)
+    return {plugin: scores * WEIGHTS[plugin] for plugin, scores in plugin_scores.items()}
 
 
 def normalize(counts: Ints, *, reverse: bool = False) -> Ints:
@@ -111,10 +111,10 @@ def least_allocated(requested: Ints, allocatable: Ints) -> Ints:
     return total // (2 if allocatable.all() else np.maximum(np.count_nonzero(allocatable, axis=1), 1))
 
 
-def balanced_allocation(requested: Ints, wanted: Ints, allocatable: Ints) -> Ints:
+def balanced_allocation(requested: Ints, desired: Ints, allocatable: Ints) -> Ints:
     """(nodes,): 75 if the pod leaves the node's shares of CPU and memory as far apart as they are, more if closer."""
     half = MAX_NODE_SCORE // 2
-    change = _balance(requested + wanted, allocatable) - _balance(requested, allocatable)
+    change = _balance(requested + desired, allocatable) - _balance(requested, allocatable)
     return half + (half + change) // 2
 
 

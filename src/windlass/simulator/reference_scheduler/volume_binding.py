@@ -51,11 +51,11 @@ class VolumeBinding(FilterPlugin):
 
     def find_volumes(self, node: NodeView) -> PodVolumes:
         reasons = self._check_bound(node)
-        chosen = [annotations_of(claim).get(SELECTED_NODE) for claim in self.waiting]
-        if any(name is not None and name != node.name for name in chosen):
+        selected = [annotations_of(claim).get(SELECTED_NODE) for claim in self.waiting]
+        if any(name is not None and name != node.name for name in selected):
             return PodVolumes((*reasons, NOTHING_TO_BIND))
-        to_make = [claim for claim, name in zip(self.waiting, chosen, strict=True) if name is not None]
-        to_match = [claim for claim, name in zip(self.waiting, chosen, strict=True) if name is None]
+        to_make = [claim for claim, name in zip(self.waiting, selected, strict=True) if name is not None]
+        to_match = [claim for claim, name in zip(self.waiting, selected, strict=True) if name is None]
         bindings, unmatched = self._match(to_match, node)
         to_make += unmatched
         for claim in to_make:
@@ -186,16 +186,16 @@ def _is_delayed_binding(claim: Json, cluster: ClusterView) -> bool:
 
 def _could_serve(volume: Json, claim: Json) -> bool:
     """Do class, mode and size match, and is the volume not pre-bound to another claim?"""
-    spec, wanted = volume["spec"], claim["spec"]
+    spec, desired = volume["spec"], claim["spec"]
     if volumes.storage_class_of(volume) != volumes.storage_class_of(claim) or is_terminating(volume):
         return False
     if spec.get("claimRef") and not _is_pre_bound_to(volume, claim):
         return False
     if _size(volume) < (volumes.requested_size(claim) or quantity.ZERO).nano:
         return False
-    if (spec.get("volumeMode") or "Filesystem") != (wanted.get("volumeMode") or "Filesystem"):
+    if (spec.get("volumeMode") or "Filesystem") != (desired.get("volumeMode") or "Filesystem"):
         return False
-    return (spec.get("volumeAttributesClassName") or "") == (wanted.get("volumeAttributesClassName") or "")
+    return (spec.get("volumeAttributesClassName") or "") == (desired.get("volumeAttributesClassName") or "")
 
 
 def _is_pre_bound_to(volume: Json, claim: Json) -> bool:

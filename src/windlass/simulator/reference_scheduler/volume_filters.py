@@ -209,11 +209,11 @@ class NodeVolumeLimits(FilterPlugin):
         return None
 
     def _volumes_of(self, pod: Json, csi_node: Json | None) -> set[Attachable]:
-        found = set()
+        attached = set()
         for volume in volumes.volumes_of(pod):
             use = volumes.claim_behind(pod, volume)
-            found.add(self._claimed(pod, use, csi_node) if use else _inline_volume(volume, csi_node))
-        return {item for item in found if item is not None}
+            attached.add(self._claimed(pod, use, csi_node) if use else _inline_volume(volume, csi_node))
+        return {item for item in attached if item is not None}
 
     def _claimed(self, pod: Json, use: volumes.ClaimUse, csi_node: Json | None) -> Attachable | None:
         """The volume of a claim, if it exists; the claim of an ephemeral volume must belong to the pod."""

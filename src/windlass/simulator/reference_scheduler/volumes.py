@@ -163,9 +163,9 @@ def _gce_location(labels: dict[str, str]) -> str:
             )
         regions.add("-".join(parts[:2]))
     if len(regions) != 1:
-        found = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        location = " ".join(f"{region}:{{}}" for region in sorted(regions))
         raise FilterError(
-            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{found}]"
+            f"failed to get region from zones: multiple or no regions gotten from zones, got: map[{location}]"
         )
     return f"regions/{regions.pop()}"
 

@@ -76,8 +76,8 @@ def validate(scenario: model.Scenario) -> list[FieldError]:
 
 def node_group_names(scenario: model.Scenario) -> set[str]:
     """Names of groups, and of their node groups in each zone."""
-    found = {group.name for group in scenario.groups}
-    return found | {node_group_name(group, zone) for group in scenario.groups for zone in group.zones}
+    names = {group.name for group in scenario.groups}
+    return names | {node_group_name(group, zone) for group in scenario.groups for zone in group.zones}
 
 
 def node_group_name(group: model.Group, zone: str) -> str:
@@ -160,8 +160,8 @@ def _check_workloads(scenario: model.Scenario) -> Iterator[FieldError]:
         if workload.provisioning is not None:
             yield from _check_flags(scenario, (*at, "provisioning"), "enable-provisioning-requests")
         if not bad and not workload.may_wait and not _is_possible(scenario, workload):
-            said = "more than any group has that its selector allows; accepted is less, or may_wait: true"
-            yield (*at, "requests"), f"found {_format_amounts(workload.requests)}: {said}"
+            message = "more than any group has that its selector allows; accepted is less, or may_wait: true"
+            yield (*at, "requests"), f"found {_format_amounts(workload.requests)}: {message}"
 
 
 def _check_kind(workload: model.Workload, at: Path) -> Iterator[FieldError]:
@@ -258,9 +258,9 @@ def _check_expectations(scenario: model.Scenario) -> Iterator[FieldError]:
     for i, expected in enumerate(scenario.expect):
         at: Path = ("expect", i)
         is_series = expected.start is not None or expected.end is not None or expected.group is not None
-        known = SERIES_MEASURES if is_series else TOTAL_MEASURES
-        if expected.measure not in known:
-            yield (*at, "measure"), f"found {expected.measure!r}, accepted is one of {', '.join(known)}"
+        series_measures = SERIES_MEASURES if is_series else TOTAL_MEASURES
+        if expected.measure not in series_measures:
+            yield (*at, "measure"), f"found {expected.measure!r}, accepted is one of {', '.join(series_measures)}"
         if expected.at_least is None and expected.at_most is None:
             yield at, "accepted is at_least, at_most or both"
         if expected.group is not None and expected.group not in node_group_names(scenario):
@@ -277,14 +277,14 @@ def accepted_fields(plain: Any, path: Path) -> list[str]:
 
 def accepted_values(plain: Any, path: Path) -> list[str]:
     """Accepted values of the field at a path; none where any value is accepted."""
-    found: list[str] = []
+    values: list[str] = []
     for part in _parts_of(_type_at(plain, path[:-1])):
-        found += [str(part.tag)] if part.tag_field == path[-1] else []
+        values += [str(part.tag)] if part.tag_field == path[-1] else []
         for field in part.fields:
             if field.encode_name == path[-1]:
-                found += [str(word) for item in _options(field.type) if isinstance(item, inspect.LiteralType)
+                values += [str(word) for item in _options(field.type) if isinstance(item, inspect.LiteralType)
                           for word in item.values]  # fmt: skip
-    return sorted(set(found))
+    return sorted(set(values))
 
 
 def _fields_of(part: inspect.StructType) -> list[str]:
@@ -297,29 +297,29 @@ def _parts_at(plain: Any, path: Path) -> list[inspect.StructType]:
     there = plain
     for step in path:
         there = there[step]
-    chosen = [item for item in parts if item.tag_field is None or there.get(item.tag_field) == item.tag]
-    return chosen or parts
+    selected = [item for item in parts if item.tag_field is None or there.get(item.tag_field) == item.tag]
+    return selected or parts
 
 
 def _type_at(plain: Any, path: Path) -> inspect.Type | None:
-    found: inspect.Type | None = inspect.type_info(model.Scenario)
+    type_: inspect.Type | None = inspect.type_info(model.Scenario)
     for number, step in enumerate(path):
         if isinstance(step, int):
-            found = next((item.item_type for item in _options(found) if isinstance(item, inspect.VarTupleType)), None)
+            type_ = next((item.item_type for item in _options(type_) if isinstance(item, inspect.VarTupleType)), None)
             continue
         fields = [field for part in _parts_at(plain, path[:number]) for field in part.fields]
-        found = next((field.type for field in fields if field.encode_name == step), None)
-    return found
+        type_ = next((field.type for field in fields if field.encode_name == step), None)
+    return type_
 
 
-def _parts_of(found: inspect.Type | None) -> list[inspect.StructType]:
-    return [item for item in _options(found) if isinstance(item, inspect.StructType)]
+def _parts_of(type_: inspect.Type | None) -> list[inspect.StructType]:
+    return [item for item in _options(type_) if isinstance(item, inspect.StructType)]
 
 
-def _options(found: inspect.Type | None) -> tuple[inspect.Type, ...]:
-    if found is None:
+def _options(type_: inspect.Type | None) -> tuple[inspect.Type, ...]:
+    if type_ is None:
         return ()
-    return found.types if isinstance(found, inspect.UnionType) else (found,)
+    return type_.types if isinstance(type_, inspect.UnionType) else (type_,)
 
 
 _AT = re.compile(r" - at `\$(.*)`$")
@@ -371,27 +371,27 @@ def _split_error(text: str) -> tuple[Path, str]:
     path: list[str | int] = []
     for field, index in _STEP.findall(at[1] if at else ""):
         path.append(int(index) if index else field)
-    said = text[: at.start()] if at else text
-    if unknown := _UNKNOWN.search(said):
+    message = text[: at.start()] if at else text
+    if unknown := _UNKNOWN.search(message):
         path.append(unknown[1])
-    return tuple(path), said[:1].lower() + said[1:]
+    return tuple(path), message[:1].lower() + message[1:]
 
 
-def _describe_accepted(plain: Any, path: Path, said: str) -> str:
+def _describe_accepted(plain: Any, path: Path, message: str) -> str:
     """The text of an error of msgspec, with the accepted fields or values."""
-    if _UNKNOWN.search(said):
+    if _UNKNOWN.search(message):
         fields = accepted_fields(plain, path[:-1])
         close = difflib.get_close_matches(str(path[-1]), fields, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         return f"found an unknown field, accepted are {', '.join(fields)}{hint}"
-    if invalid := _INVALID.search(said):
+    if invalid := _INVALID.search(message):
         return f"found {invalid[1]}, accepted is one of {', '.join(accepted_values(plain, path))}"
-    return said
+    return message
 
 
-def _format_mistake(name: str, tree: yaml.Node | None, path: Path, said: str) -> str:
+def _format_mistake(name: str, tree: yaml.Node | None, path: Path, message: str) -> str:
     field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-    return f"{name}:{_line_of(tree, path)}: {field + ': ' if field else ''}{said}"
+    return f"{name}:{_line_of(tree, path)}: {field + ': ' if field else ''}{message}"
 
 
 def _line_of(tree: Any, path: Path) -> int:
@@ -399,10 +399,10 @@ def _line_of(tree: Any, path: Path) -> int:
     line = 1
     for step in path:
         if isinstance(tree, yaml.MappingNode):
-            found = [(key, value) for key, value in tree.value if key.value == step]
-            if not found:
+            pairs = [(key, value) for key, value in tree.value if key.value == step]
+            if not pairs:
                 return line
-            line, tree = found[0][0].start_mark.line + 1, found[0][1]
+            line, tree = pairs[0][0].start_mark.line + 1, pairs[0][1]
         elif isinstance(tree, yaml.SequenceNode) and isinstance(step, int) and step < len(tree.value):
             tree = tree.value[step]
             line = tree.start_mark.line + 1

@@ -3,8 +3,8 @@
 from typing import Any
 
 from windlass import quantity
-from windlass.simulator.cluster import api_objects, node_groups
-from windlass.simulator.cluster.api_objects import GroupResource
+from windlass.simulator.cluster import api_client, node_groups
+from windlass.simulator.cluster.api_client import GroupResource
 from windlass.simulator.cluster.node_groups import ZONE
 from windlass.simulator.cluster.node_lifecycle import RUN, START, STOP, format_delay
 from windlass.simulator.scenario import loader, model
@@ -47,9 +47,9 @@ def _make_node_group(group: model.Group, zone: str) -> node_groups.NodeGroup:
 def _subtract(amount: str, reserved: str | int | float | None) -> str:
     if reserved is None:
         return amount
-    left = quantity.read_quantity(amount).nano - quantity.read_quantity(str(reserved)).nano
+    remaining = quantity.read_quantity(amount).nano - quantity.read_quantity(str(reserved)).nano
     # In units of 10⁻³: exact for CPU and for whole bytes.
-    return str(quantity.read_quantity(f"{max(left, 0) // 10**6}m"))
+    return str(quantity.read_quantity(f"{max(remaining, 0) // 10**6}m"))
 
 
 def _make_taint(taint: model.Taint) -> Json:
@@ -65,10 +65,10 @@ JOB_TTL_S = 60
 _TOPOLOGY_KEYS = {"zone": ZONE, "node": "kubernetes.io/hostname"}
 
 WORKLOAD_KINDS: dict[str, GroupResource] = {
-    "Deployment": api_objects.DEPLOYMENTS,
-    "StatefulSet": api_objects.STATEFUL_SETS,
-    "DaemonSet": api_objects.DAEMON_SETS,
-    "Job": api_objects.JOBS,
+    "Deployment": api_client.DEPLOYMENTS,
+    "StatefulSet": api_client.STATEFUL_SETS,
+    "DaemonSet": api_client.DAEMON_SETS,
+    "Job": api_client.JOBS,
 }
 
 

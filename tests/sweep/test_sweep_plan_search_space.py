@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from windlass import errors
 from windlass.kube import time_formats
-from windlass.sweep import search_space
+from windlass.sweep import sweep_plan
 
 
 def values(text: str) -> tuple[str, ...] | None:
-    (axis,) = search_space.parse_axes([text])
+    (axis,) = sweep_plan.parse_axes([text])
     return axis.grid
 
 
@@ -27,7 +27,7 @@ def test_a_bool_alone_is_both() -> None:
 
 
 def test_underscores_are_dashes_as_for_the_autoscaler() -> None:
-    (axis,) = search_space.parse_axes(["--max_nodes_total=3,4"])
+    (axis,) = sweep_plan.parse_axes(["--max_nodes_total=3,4"])
     assert axis.flag == "max-nodes-total"
 
 
@@ -49,7 +49,7 @@ def test_a_range_with_steps_has_both_ends_and_values_that_read_well(text: str, e
 
 @given(st.integers(0, 500), st.integers(1, 50_000), st.floats(0, 1, exclude_max=True))
 def test_what_is_drawn_from_a_range_lies_in_it(low: int, more: int, share: float) -> None:
-    (axis,) = search_space.parse_axes([f"--scale-down-unneeded-time={low}s..{low + more}s"])
+    (axis,) = sweep_plan.parse_axes([f"--scale-down-unneeded-time={low}s..{low + more}s"])
     assert axis.grid is None
     assert low <= time_formats.parse_duration(axis.pick(share)) <= low + more
 
@@ -82,5 +82,5 @@ def test_what_is_drawn_from_a_range_lies_in_it(low: int, more: int, share: float
 )
 def test_what_cannot_be_tried_is_refused(texts: list[str], said: str) -> None:
     with pytest.raises(errors.InvalidInput) as refused:
-        search_space.parse_axes(texts)
+        sweep_plan.parse_axes(texts)
     assert said in str(refused.value)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.engine.placement import binpacking_estimator
-from windlass.engine.placement.binpacking_estimator import EstimationLimiter, Threshold
+from windlass.engine.scale_up import binpacking_estimator
+from windlass.engine.scale_up.binpacking_estimator import EstimationLimiter, Threshold
 
 
 @dataclass

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.autoscaler.grpc_expander import expander_requests
 from tools import protobuf_modules
-from windlass.autoscaler.grpc_expander import expander_pb2, kubernetes_pb2, messages
+from windlass.autoscaler.grpc_expander import client, expander_pb2, kubernetes_pb2
 from windlass.engine.expanders.grpc import BestOptionsRequest
 from windlass.engine.model import facts
 from windlass.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
@@ -18,7 +18,7 @@ from windlass.selectors import LabelSelector, NodeSelector, NodeSelectorTerm
 
 def read_pods(question: BestOptionsRequest) -> list[list[kubernetes_pb2.Pod]]:
     """The pods of each option, as a server reads them."""
-    request = expander_pb2.BestOptionsRequest.FromString(messages.encode_request(question))
+    request = expander_pb2.BestOptionsRequest.FromString(client.encode_request(question))
     return [[kubernetes_pb2.Pod.FromString(content) for content in option.podBytes] for option in request.options]
 
 
@@ -88,7 +88,7 @@ def test_a_volume_has_the_source_that_the_pod_names(source: str) -> None:
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_are_an_answer_or_none(content: bytes) -> None:
     try:
-        groups = messages.decode_response(content)
+        groups = client.decode_response(content)
     except DecodeError:
         return
     assert all(isinstance(group, str) for group in groups)
@@ -97,10 +97,10 @@ def test_arbitrary_bytes_are_an_answer_or_none(content: bytes) -> None:
 @given(st.lists(st.text(max_size=20), max_size=5), st.data())
 def test_an_answer_that_is_damaged_anywhere_is_an_answer_or_none(groups: list[str], data: st.DataObject) -> None:
     content = bytearray(answer(groups))
-    assert messages.decode_response(bytes(content)) == tuple(groups)
+    assert client.decode_response(bytes(content)) == tuple(groups)
     for _ in range(data.draw(st.integers(1, 3))):
         if content:
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(content)))
     with contextlib.suppress(DecodeError):
-        messages.decode_response(bytes(content[:cut]))
+        client.decode_response(bytes(content[:cut]))

@@ -82,20 +82,20 @@ class EstimationLimiter:
         self.stopped_by: str | None = None
         """The limit that last refused nodes."""
 
-    def grant(self, wanted: int) -> int:
+    def grant(self, desired: int) -> int:
         """How many of the wanted nodes may be opened; they count as opened. One checkpoint, however many are wanted."""
-        allowed = self._count_allowed(wanted)
-        if allowed < wanted:
+        allowed = self._count_allowed(desired)
+        if allowed < desired:
             self.stopped_by = self.limit.reason
         if allowed > 0 and self._budget.exhausted():
             allowed, self.stopped_by = 0, "time"
         self.granted += allowed
         return allowed
 
-    def _count_allowed(self, wanted: int) -> int:
+    def _count_allowed(self, desired: int) -> int:
         if self.limit.nodes == NO_LIMIT:
-            return max(wanted, 0)
-        return max(min(wanted, self.limit.nodes - self.granted), 0)
+            return max(desired, 0)
+        return max(min(desired, self.limit.nodes - self.granted), 0)
 
 
 def _find_tightest_threshold(limits: Iterable[Threshold]) -> Threshold:
@@ -192,13 +192,13 @@ def packing_order(groups: Sequence[ShapeCount], template: NodeTemplate) -> list[
     """The order in which groups are packed."""
     requests = [dict(group.shape.spec.requests) for group in groups]
     allocatable = dict(template.node.allocatable)
-    found = sort_decreasing(
+    order = sort_decreasing(
         np.array([amounts.get(facts.CPU, 0) for amounts in requests], arrays.RESOURCE_DTYPE),
         np.array([amounts.get(facts.MEMORY, 0) for amounts in requests], arrays.RESOURCE_DTYPE),
         allocatable.get(facts.CPU, 0),
         allocatable.get(facts.MEMORY, 0),
     )
-    return [int(number) for number in found]
+    return [int(number) for number in order]
 
 
 class Packing:
@@ -273,11 +273,11 @@ class Packing:
         if per_node == 0:
             return 0, True
         newest = self._snapshot.nodes.count - 1
-        wanted = -(-count // per_node) - 1
-        granted = self._append_nodes(wanted)
+        desired = -(-count // per_node) - 1
+        granted = self._append_nodes(desired)
         rows = newest + np.arange(granted + 1)
         placed = batch_placement.fill_first(rows, np.full(granted + 1, per_node, arrays.RESOURCE_DTYPE), count)
-        return self._place(shape, placed), granted == wanted
+        return self._place(shape, placed), granted == desired
 
     def _open_one_by_one(self, shape: facts.PodShape, count: int) -> tuple[int, bool]:
         """Pods that affect each other: fill the newest node, which is empty, then open another one."""
@@ -352,13 +352,13 @@ class Packing:
         here = self._fill_newest(shape, count)
         if here == 0:
             return 0, True
-        wanted = -(-count // here) - 1
-        granted = self._limiter.grant(wanted)
+        desired = -(-count // here) - 1
+        granted = self._limiter.grant(desired)
         self._divided += granted
-        return min(count, here * (granted + 1)), granted == wanted
+        return min(count, here * (granted + 1)), granted == desired
 
-    def _append_nodes(self, wanted: int) -> int:
-        granted = self._limiter.grant(wanted) if wanted > 0 else 0
+    def _append_nodes(self, desired: int) -> int:
+        granted = self._limiter.grant(desired) if desired > 0 else 0
         if granted:
             known = self._snapshot.nodes.count
             names = [f"estimate-{row}" for row in range(known, known + granted)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.engine.model import facts, well_known
-from windlass.engine.scale_up.pending_pods import MAX_GROUPS_PER_CONTROLLER, PodGrouping, group_equivalent_pods
+from windlass.engine.scale_up.equivalence_groups import MAX_GROUPS_PER_CONTROLLER, PodGrouping, group_equivalent_pods
 from windlass.engine.snapshot import cluster_snapshot as snapshots
 
 OWNERS = [

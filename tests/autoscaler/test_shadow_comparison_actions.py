@@ -5,8 +5,8 @@ from typing import Any
 
 from windlass import clock
 from windlass.apiserver import embedded_server, server
-from windlass.autoscaler import shadow_actions
-from windlass.autoscaler.shadow_actions import AutoscalerEvent
+from windlass.autoscaler import shadow_comparison
+from windlass.autoscaler.shadow_comparison import AutoscalerEvent
 from windlass.kube import client, resources
 
 EVENTS = resources.EVENTS.untyped()
@@ -44,7 +44,7 @@ def test_events_of_the_other_are_heard_and_those_of_third_parties_are_not() -> N
 
     async def script() -> None:
         await api.create(EVENTS, event("one", "Pod", "p", "TriggeredScaleUp", step, "cluster-autoscaler"))
-        listening_task = asyncio.create_task(shadow_actions.watch_events(api, notes))
+        listening_task = asyncio.create_task(shadow_comparison.watch_events(api, notes))
         await time.sleep(1.0)
         await api.create(EVENTS, event("two", "Pod", "p", "FailedScheduling", "no", "default-scheduler"))
         await api.create(EVENTS, event("three", "Node", "n", "ScaleDown", "marked", "cluster-autoscaler"))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulator import builders
 from tests.simulator.builders import node, pod
-from windlass.simulator.reference_scheduler import filters, scheduling_cycle
+from windlass.simulator.reference_scheduler import scheduling_cycle
 from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 from windlass.simulator.reference_scheduler.framework import StatusCode
 
@@ -43,11 +43,11 @@ def test_filters_are_asked_in_the_order_of_the_scheduler() -> None:
         ),
     ]
     for plugin, remedy in remedies:
-        refusal = filters.run_filters(ClusterView.of([refused, rival]), new)["a"]
+        refusal = scheduling_cycle.run_filters(ClusterView.of([refused, rival]), new)["a"]
         assert refusal is not None
         assert refusal.plugin == plugin
         remedy()
-    assert filters.run_filters(ClusterView.of([refused, rival]), new) == {"a": None}
+    assert scheduling_cycle.run_filters(ClusterView.of([refused, rival]), new) == {"a": None}
 
 
 def test_a_port_that_two_pods_hold_is_free_only_when_both_have_gone() -> None:
@@ -73,7 +73,7 @@ def test_a_port_that_two_pods_hold_is_free_only_when_both_have_gone() -> None:
 def test_a_requirement_that_the_scheduler_cannot_read_matches_no_node(expression: builders.Json) -> None:
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     new = pod("new", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})
-    refusal = filters.run_filters(ClusterView.of([node("a", labels={"cores": "8"})]), new)["a"]
+    refusal = scheduling_cycle.run_filters(ClusterView.of([node("a", labels={"cores": "8"})]), new)["a"]
     assert refusal is not None
     assert refusal.code is StatusCode.UNRESOLVABLE
 
@@ -81,12 +81,12 @@ def test_a_requirement_that_the_scheduler_cannot_read_matches_no_node(expression
 def test_half_millicores_are_added_up_before_they_are_rounded() -> None:
     new = pod("new", cpu="0.5m")
     new["spec"]["containers"].append({"name": "second", "resources": {"requests": {"cpu": "0.5m"}}})
-    assert filters.run_filters(ClusterView.of([node("a", cpu="1m")]), new) == {"a": None}
+    assert scheduling_cycle.run_filters(ClusterView.of([node("a", cpu="1m")]), new) == {"a": None}
 
 
 def test_what_is_taken_is_rounded_pod_by_pod() -> None:
     running = [pod(f"p{i}", on="a", cpu="0.5m") for i in range(2)]
-    verdict = filters.run_filters(ClusterView.of([node("a", cpu="2m"), *running]), pod("new", cpu="0.5m"))["a"]
+    verdict = scheduling_cycle.run_filters(ClusterView.of([node("a", cpu="2m"), *running]), pod("new", cpu="0.5m"))["a"]
     assert verdict is not None
     assert verdict.reasons == ("Insufficient cpu",)
 

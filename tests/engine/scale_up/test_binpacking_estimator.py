@@ -15,9 +15,9 @@ from tests.strategies import Json, Objects
 from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.model import facts, settings
 from windlass.engine.model.scheduling_reasons import StatusCode
-from windlass.engine.placement import binpacking_estimator
-from windlass.engine.placement.binpacking_estimator import Estimate, NodeTemplate, ShapeCount
 from windlass.engine.predicates import pod_topology_spread, registry
+from windlass.engine.scale_up import binpacking_estimator
+from windlass.engine.scale_up.binpacking_estimator import Estimate, NodeTemplate, ShapeCount
 from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 

@@ -15,7 +15,7 @@ from tests.engine.capacity_apis.provisioning_clusters import (
     make,
     request,
 )
-from windlass.engine.capacity_apis import provisioning_request_conditions
+from windlass.engine.capacity_apis import provisioning_request_queue
 from windlass.engine.loop import decide
 from windlass.engine.model import facts
 from windlass.engine.model.provisioning import CONSUME_ANNOTATION, Condition, PodSet, ProvisioningRequest
@@ -28,12 +28,12 @@ def said(kind: str, status: str, since_s: float = NOW_S - 30) -> Condition:
 
 
 PROVISIONED, FAILED, EXPIRED = (
-    provisioning_request_conditions.PROVISIONED,
-    provisioning_request_conditions.FAILED,
-    provisioning_request_conditions.BOOKING_EXPIRED,
+    provisioning_request_queue.PROVISIONED,
+    provisioning_request_queue.FAILED,
+    provisioning_request_queue.BOOKING_EXPIRED,
 )
 TEMPLATE_GONE = (PodSet("gone", 1),)
-ATOMIC = provisioning_request_conditions.ATOMIC_SCALE_UP_CLASS
+ATOMIC = provisioning_request_queue.ATOMIC_SCALE_UP_CLASS
 
 
 @pytest.mark.parametrize(

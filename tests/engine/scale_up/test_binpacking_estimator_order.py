@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.engine.placement import binpacking_estimator
+from windlass.engine.scale_up import binpacking_estimator
 
 
 def order(requests: list[tuple[int, int]], allocatable: tuple[int, int] = (4000, 1000)) -> list[int]:
