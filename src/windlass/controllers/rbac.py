@@ -375,6 +375,13 @@ MACHINESET_SYNC = (
                         "infrastructure name (without --machineset-sync-cluster)",
                         ("cluster",),
                     ),
+                    PolicyRule(
+                        "apiextensions.k8s.io",
+                        ("customresourcedefinitions",),
+                        ("get",),
+                        "whether a mirror that is deleted goes with its definition: its MachineSet stays then",
+                        (f"machinesets.{_CLUSTER_API_GROUP}",),
+                    ),
                 )
             ),
             RoleGrant(
@@ -395,7 +402,7 @@ MACHINESET_SYNC = (
                     ),
                     PolicyRule(_CLUSTER_API_GROUP, ("machinesets/status",), ("patch",), "status"),
                     PolicyRule(_CLUSTER_API_GROUP, ("machines",), (*READ, "patch"), _DELETE_MARKS_PURPOSE),
-                    PolicyRule(_CLUSTER_API_GROUP, ("clusters",), READ, "Clusters of mirrored MachineSets"),
+                    PolicyRule(_CLUSTER_API_GROUP, ("clusters",), ("get", *READ), "Clusters of mirrored MachineSets"),
                     rbac.block_owner_deletion_rule(_CLUSTER_API_GROUP, "clusters"),
                     PolicyRule(
                         "infrastructure.cluster.x-k8s.io",
@@ -412,6 +419,7 @@ MACHINESET_SYNC = (
                         "whether OpenShift's own sync is running",
                         ("machine-api-migration-leader",),
                     ),
+                    PolicyRule("", ("namespaces",), ("get",), "the same of its namespace"),
                 ),
                 machine_apis.CLUSTER_API_NAMESPACE,
             ),
