@@ -357,8 +357,10 @@ class MachineSetWatches:
                 context.api, machine_apis.CLUSTER_VERSIONS, self._enqueue, sees=machine_apis.parse_release_version
             )
         self._watched: dict[machine_apis.MachineApi, controller_runtime.WatchedResource[Unstructured]] = {}
-        self._absent: dict[machine_apis.MachineApi, float] = {}
-        """APIs that the server lacks, with the time of the last check."""
+        self._absent: set[machine_apis.MachineApi] = set()
+        """APIs that the server lacks."""
+        self._discovered_s: dict[machine_apis.MachineApi, float] = {}
+        """When it was last asked for an API."""
         follow.spawn(self._update_watches())
 
     @property
@@ -425,24 +427,32 @@ class MachineSetWatches:
 
     async def _update_watch(self, api: machine_apis.MachineApi) -> None:
         if api not in self.enabled_apis:
-            self._absent.pop(api, None)
+            self._absent.discard(api)
+            self._discovered_s.pop(api, None)
             if api in self._watched:
                 self._watched.pop(api).stop()
             return
-        now_s = self._api.clock.monotonic_s()
-        if api in self._watched or now_s < self._absent.get(api, now_s - _DISCOVERY_INTERVAL_S) + _DISCOVERY_INTERVAL_S:
+        now_s, followed = self._api.clock.monotonic_s(), self._watched.get(api)
+        if followed is not None and not isinstance(followed.informer.last_error, errors.NotFound):
+            return
+        if now_s < self._discovered_s.get(api, -_DISCOVERY_INTERVAL_S) + _DISCOVERY_INTERVAL_S:
             return
         try:
             resource = await self._find(api)
         except errors.KubeError as error:
             _log.warning("failed to discover API versions: group=%s error=%s", api.group, error)
             return
+        self._discovered_s[api] = now_s
+        if followed is not None:
+            if resource == followed.informer.resource:
+                return
+            self._watched.pop(api).stop()  # the server has it in another version from now on, or not at all
         if resource is None:
             if api not in self._absent:
+                self._absent.add(api)
                 self._enqueue_all()
-            self._absent[api] = now_s
             return
-        self._absent.pop(api, None)
+        self._absent.discard(api)
         within = request_builders.ListOptions(api.namespace)
         followed = self._informers.watch(self._api, resource, self._keys, within, sees=relevant_fields, required=False)
         self._watched[api] = followed
