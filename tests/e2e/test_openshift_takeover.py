@@ -268,7 +268,9 @@ def operate(
 
 def assert_nothing_is_left(bed: Bed) -> None:
     """Of windlass' own objects; what OpenShift has as well is there."""
-    kinds = "deployments,services,roles,rolebindings,networkpolicies,poddisruptionbudgets,servicemonitors"
+    kinds = (
+        "deployments,services,roles,rolebindings,networkpolicies,poddisruptionbudgets,servicemonitors,prometheusrules"
+    )
     whole = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
     names = bed.kubectl("get", f"{kinds},{whole}", "-A", "-l", "app.kubernetes.io/part-of=windlass", "-o", "name")
     kept = {"service/cluster-autoscaler-operator", "servicemonitor.monitoring.coreos.com/cluster-autoscaler-operator"}

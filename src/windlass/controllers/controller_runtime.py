@@ -62,6 +62,25 @@ class ControllerMetrics:
             registry=registry,
         )
 
+        self._not_ready = prometheus_client.Gauge(
+            "windlass_controller_object_not_ready",
+            "1 for an object that is not as desired, with the reason of its condition.",
+            ["controller", "namespace", "name", "reason"],
+            registry=registry,
+        )
+        self._reasons: dict[tuple[str, str, str], str] = {}
+        """The exported reasons, by controller, namespace and name."""
+
+    def set_not_ready(self, controller: str, namespace: str, name: str, reason: str) -> None:
+        """Export why an object is not as desired; with an empty reason it is, or it is gone."""
+        labels = (controller, namespace, name)
+        before = self._reasons.pop(labels, "")
+        if before and before != reason:
+            self._not_ready.remove(*labels, before)
+        if reason:
+            self._not_ready.labels(*labels, reason).set(1)
+            self._reasons[labels] = reason
+
     def track_queue(self, controller: str, queue: workqueue.WorkQueue[str]) -> None:
         """Export the depth of a controller's work queue."""
         self._queue_depth.labels(controller).set_function(lambda: len(queue))

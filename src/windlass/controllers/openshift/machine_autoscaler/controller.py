@@ -20,7 +20,7 @@ from windlass.controllers.openshift.machine_autoscaler.model import (
     TargetEvent,
 )
 from windlass.controllers.openshift.machine_autoscaler.reconcile import ready_conditions, reconcile_machine_autoscaler
-from windlass.kube import client, discovery, errors, events, request_builders
+from windlass.kube import client, discovery, errors, events, request_builders, unstructured
 from windlass.kube.resources import Resource, Unstructured
 
 _UNSYNCED_REQUEUE_S = 5.0
@@ -236,6 +236,7 @@ class MachineAutoscalerController:
     ) -> float | None:
         machine_autoscaler = watched.get(key)
         if machine_autoscaler is None:
+            self._export(key, ())
             return None
         before = applier.restore_conditions(machine_autoscaler)
         observed = watched.observe(before)
@@ -248,12 +249,20 @@ class MachineAutoscalerController:
             return _CONFLICT_REQUEUE_S
         if outcome.failure_reason:
             return await self._report_failure(machine_autoscaler, outcome, applier, recorder)
+        self._export(key, plan.status.conditions)
         if not machine_autoscaler.is_deleting and not await self._write_status(
             machine_autoscaler, plan.status, applier
         ):
             return controller_runtime.CONFLICT_REQUEUE_S
         self._record_events(before, plan.events, recorder, watched)
         return self._settings.resync_s if plan.requeue_after_s is None else plan.requeue_after_s
+
+    def _export(self, key: str, conditions: controller_runtime.Conditions) -> None:
+        """Export the reason of a Ready condition that is False."""
+        namespace, _, name = key.partition("/")
+        ready = unstructured.find_condition(conditions, model.READY) or {}
+        reason = ready.get("reason") or "" if ready.get("status") == "False" else ""
+        self._context.metrics.set_not_ready(self.name, namespace, name, reason)
 
     async def _write_status(
         self,
@@ -285,6 +294,7 @@ class MachineAutoscalerController:
         if not machine_autoscaler.is_deleting:
             now_s = self._context.api.clock.now_s()
             conditions = ready_conditions(machine_autoscaler, False, model.TARGET_UPDATE_FAILED, outcome.message, now_s)
+            self._export(machine_autoscaler.key, conditions)
             await self._write_status(
                 machine_autoscaler, dataclasses.replace(machine_autoscaler.status, conditions=conditions), applier
             )

@@ -19,7 +19,11 @@ from windlass.controllers.openshift.machineset_sync import (
     watches,
 )
 from windlass.controllers.openshift.machineset_sync.model import MachineSetSyncSettings
-from windlass.controllers.openshift.machineset_sync.reconcile import deletes_machine_api, reconcile_machine_sets
+from windlass.controllers.openshift.machineset_sync.reconcile import (
+    deletes_machine_api,
+    not_ready_reason,
+    reconcile_machine_sets,
+)
 from windlass.controllers.openshift.machineset_sync.watches import InfrastructureTemplates
 from windlass.kube import client, discovery, errors, events, request_builders
 from windlass.kube.resources import CLUSTERS, NAMESPACES, Resource, Unstructured
@@ -103,6 +107,7 @@ class MachineSetSyncController:
         if pair.machine_api is None and pair.cluster_api is None:
             self._overwritten.pop(key, None)
             self._settled.pop(key, None)
+            self._export(key, "")
             return None
         if self._is_stale(pair):
             return (
@@ -124,6 +129,8 @@ class MachineSetSyncController:
         if deletes_machine_api(sync_plan) and await self._is_cluster_api_going(pair):
             sync_plan = reconcile_machine_sets(dataclasses.replace(observed, is_cluster_api_going=True), now_s)
         self._record_events(sync_plan, pair)
+        if not sync_plan.steps or sync_plan.condition is not None:
+            self._export(key, not_ready_reason(observed, sync_plan.condition))
         if sync_plan.steps:
             steps = ",".join(type(step).__name__ for step in sync_plan.steps)
             _log.info("synchronizing MachineSets: name=%s reason=%r steps=%s", key, sync_plan.reason, steps)
@@ -185,6 +192,7 @@ class MachineSetSyncController:
         outcome = await self._applier.apply(sync_plan.steps, pair, watched.templates)
         self._overwritten[pair.name] = outcome.overwritten
         if outcome.failure is not None:
+            self._export(pair.name, outcome.failure.reason)
             if not outcome.overwritten:
                 await self._write_condition(outcome.failure, pair)
             raise controller_interface.RequeueError(f"{pair.name}: {outcome.error}")
@@ -210,6 +218,10 @@ class MachineSetSyncController:
             return _object_version(await self._applier.write_condition(status, pair))
         except (errors.NotFound, errors.Conflict):
             return None
+
+    def _export(self, name: str, reason: str) -> None:
+        """Export why a pair needs attention."""
+        self._context.metrics.set_not_ready(self.name, machine_apis.MACHINE_API.namespace, name, reason)
 
     def _is_stale(self, pair: machine_apis.MachineSetPair) -> bool:
         """True if the store still has a version that we have overwritten."""

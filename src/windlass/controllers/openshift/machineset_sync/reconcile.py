@@ -272,6 +272,21 @@ def plan_deletion(observed: model.ObservedMachineSetPair, holder: machine_apis.M
     return _delete_machine_api_pair(observed)
 
 
+def not_ready_reason(observed: model.ObservedMachineSetPair, condition: model.SynchronizedCondition | None) -> str:
+    """Why a pair needs attention; empty if its MachineSets are equal as far as scaling needs.
+
+    What a cloud's provider spec is made of is never converted: a mirror that is scaled all the same is as it should be.
+    """
+    if observed.machine_api is None:
+        return ""
+    if machine_apis.parse_authority(observed.machine_api) is MachineAuthority.MIGRATING:
+        return MachineAuthority.MIGRATING.value
+    is_scaled = observed.cluster_api is not None
+    if condition is None or condition.status != "False":
+        return ""
+    return "" if is_scaled and condition.reason == model.FAILED_TO_CONVERT_TO_CLUSTER_API else condition.reason
+
+
 def deletes_machine_api(sync_plan: model.SyncPlan) -> bool:
     """True if a plan deletes the MachineSet of Machine API, and with it Machines that run the workload."""
     return model.Delete(machine_apis.MACHINE_API) in sync_plan.steps
