@@ -98,6 +98,9 @@ LATTICE = RbacProfile(
 )
 
 
+_OWN_IMAGE = PolicyRule("", ("pods",), ("get",), "image of its own pod, which the autoscaler runs as well")
+
+
 def lattice_autoscaler_rights(handed: lattice_model.AutoscalerRules) -> RbacProfile:
     """The permissions that the Lattice controller needs to deploy the autoscaler."""
     whole = (
@@ -131,7 +134,11 @@ def lattice_autoscaler_rights(handed: lattice_model.AutoscalerRules) -> RbacProf
         "`windlass operator --controllers=lattice --lattice-deploy-autoscaler`, the default, in addition: deploying"
         " the autoscaler, and the autoscaler's own permissions, because RBAC lets it grant no others.",
         ACCOUNT,
-        (RoleGrant((*whole, *handed.cluster)), RoleGrant((*inside, *handed.own), lattice_model.SYSTEM_NAMESPACE)),
+        (
+            RoleGrant((*whole, *handed.cluster)),
+            RoleGrant((*inside, *handed.own), lattice_model.SYSTEM_NAMESPACE),
+            RoleGrant((_OWN_IMAGE,), ACCOUNT.namespace),
+        ),
         is_option=True,
     )
 
@@ -308,7 +315,7 @@ CLUSTER_AUTOSCALER = (
                         "related objects in the ClusterOperator status",
                     ),
                     OPENSHIFT_EVENTS,
-                    PolicyRule("", ("pods",), ("get",), "image of its own pod, which the autoscaler runs as well"),
+                    _OWN_IMAGE,
                     *rbac.lease_grant(machine_apis.MACHINE_API_NAMESPACE, OPENSHIFT_OPERATOR_LEASE).rules,
                 ),
                 machine_apis.MACHINE_API_NAMESPACE,
