@@ -70,7 +70,8 @@ def asked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[audit_log.
 def _operating_as_pod(bed: Bed, directory: Path, controller: str) -> Iterator[None]:
     """A controller, in a pod whose image it reads if it deploys an autoscaler."""
     user, container = account(controller), {"name": "operator", "image": "windlass:test"}
-    spec = {"containers": [container], "serviceAccountName": user.name}
+    # On no node: there it would keep a group from shrinking.
+    spec = {"containers": [container], "serviceAccountName": user.name, "schedulerName": "nobody"}
     bed.api.add(objects.made("v1", "Pod", "operator-1", user.namespace, spec))
     with contextlib.ExitStack() as running:
         with pytest.MonkeyPatch.context() as environment:
