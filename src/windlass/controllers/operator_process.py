@@ -85,10 +85,6 @@ def parse_controller_names(names: str) -> list[str]:
     return desired
 
 
-FALLBACK_IMAGE = "windlass:latest"
-"""The image of an autoscaler where none is set, and none of this process is known."""
-
-
 async def fill_autoscaler_image(
     names: str, settings: OperatorSettings, api: client.Client, pod: tuple[str, str]
 ) -> OperatorSettings:
@@ -103,7 +99,7 @@ async def fill_autoscaler_image(
     flags = ["--openshift-autoscaler-image"] * openshift + ["--lattice-autoscaler-image"] * lattice
     if not flags:
         return settings
-    image = await _read_image(api, pod, " and ".join(flags)) if pod[1] else FALLBACK_IMAGE
+    image = await _read_image(api, pod, " and ".join(flags)) if pod[1] else cluster_autoscaler_model.FALLBACK_IMAGE
     if openshift:
         filled = dataclasses.replace(settings.cluster_autoscaler, image=image)
         settings = dataclasses.replace(settings, cluster_autoscaler=filled)

@@ -160,6 +160,9 @@ class ClusterAutoscalerPlan:
     """Why the reconcile has to be retried; empty if it does not."""
 
 
+FALLBACK_IMAGE = "windlass:latest"
+"""The image of the autoscaler where none is set, and none of this process is known."""
+
 SNAPSHOT_VERSION = "0.0.1-snapshot"
 """The version of an unreleased build."""
 
@@ -172,8 +175,8 @@ class ClusterAutoscalerSettings:
     """The name of the only ClusterAutoscaler that is reconciled."""
     namespace: str = machine_apis.MACHINE_API_NAMESPACE
     """The namespace of the autoscaler."""
-    image: str = ""
-    """Image of the autoscaler; `windlass` must be in its PATH. Filled by the process where it is empty."""
+    image: str = FALLBACK_IMAGE
+    """Image of the autoscaler; `windlass` must be in its PATH. The process fills it in where it is empty."""
     replicas: int = 1
     cloud_provider: str = "clusterapi"
     verbosity: int = 1

@@ -250,9 +250,7 @@ class MachineAutoscalerController:
         if outcome.failure_reason:
             return await self._report_failure(machine_autoscaler, outcome, applier, recorder)
         self._export(key, plan.status.conditions)
-        if not machine_autoscaler.is_deleting and not await self._write_status(
-            machine_autoscaler, plan.status, applier
-        ):
+        if not await self._write_status(machine_autoscaler, plan.status, applier):
             return controller_runtime.CONFLICT_REQUEUE_S
         self._record_events(before, plan.events, recorder, watched)
         return self._settings.resync_s if plan.requeue_after_s is None else plan.requeue_after_s
