@@ -33,6 +33,7 @@ COPIES: Mapping[str, tuple[str, ...]] = {
         "crds/autoscaling.x-k8s.io_provisioningrequests.yaml",
         "policies/*.yaml",
         "webhooks/autoscaling.openshift.io.yaml",
+        "monitoring/alerts.yaml",
     ),
 }
 """Where copies are, and of what below deploy/. Nothing else is in these directories."""

@@ -8,6 +8,7 @@ from tests.controllers.openshift import controller_harness, real_objects
 from windlass import cli, clock, errors
 from windlass.cli import openshift_operator
 from windlass.controllers import operator_process, rbac
+from windlass.controllers.lattice import model as lattice
 from windlass.controllers.openshift.cluster_autoscaler import model as cluster_autoscaler
 from windlass.kube import resources
 
@@ -101,7 +102,8 @@ def fill(image: str, pod: str, names: str = "cluster_autoscaler") -> str:
     """The image that is deployed by a process in the pod of that name."""
     time = clock.VirtualClock(0.0)
     settings = operator_process.OperatorSettings(
-        cluster_autoscaler=cluster_autoscaler.ClusterAutoscalerSettings(image=image)
+        cluster_autoscaler=cluster_autoscaler.ClusterAutoscalerSettings(image=image),
+        lattice=lattice.LatticeSettings(autoscaler_image=image),
     )
 
     async def story() -> str:
@@ -110,15 +112,16 @@ def fill(image: str, pod: str, names: str = "cluster_autoscaler") -> str:
         spec = {"containers": [{"name": "c", "image": "registry.example/windlass:1.2"}]}
         await scene.api.create(resources.PODS.untyped(), {"metadata": {"name": "operator-1"}, "spec": spec}, "n")
         filled = await operator_process.fill_autoscaler_image(names, settings, scene.api, ("n", pod))
-        return filled.cluster_autoscaler.image
+        return filled.lattice.autoscaler_image if names == "lattice" else filled.cluster_autoscaler.image
 
     return time.run(story())
 
 
-def test_the_autoscaler_runs_the_image_of_the_operators_own_pod() -> None:
-    assert fill("", "operator-1") == "registry.example/windlass:1.2"
-    assert fill("set:1", "operator-1") == "set:1"
-    assert fill("", "") == "windlass:latest"
+@pytest.mark.parametrize("names", ["cluster_autoscaler", "lattice"])
+def test_the_autoscaler_runs_the_image_of_the_operators_own_pod(names: str) -> None:
+    assert fill("", "operator-1", names) == "registry.example/windlass:1.2"
+    assert fill("set:1", "operator-1", names) == "set:1"
+    assert fill("", "", names) == "windlass:latest"
     assert fill("", "operator-1", "machine_autoscaler") == ""
 
 

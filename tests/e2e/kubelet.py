@@ -51,12 +51,20 @@ def _admit(bed: Bed, pod: Object, directory: Path) -> tuple[list[str], dict[str,
     return [], {"KUBECONFIG": str(kubeconfig)}
 
 
+def _value(variable: Object, pod: Object) -> str:
+    """The value of a variable: given, or a field of the pod's metadata."""
+    if "valueFrom" not in variable:
+        return str(variable["value"])
+    path = variable["valueFrom"]["fieldRef"]["fieldPath"]
+    return str(pod["metadata"][path.removeprefix("metadata.")])
+
+
 @contextlib.contextmanager
 def running(bed: Bed, pod: Object, directory: Path) -> Iterator[Path]:
     """The pod's only container as a process, and its log. It ends as a kubelet asks it to, without a complaint."""
     (container,) = pod["spec"]["containers"]
     prefix, environment = _admit(bed, pod, directory)
-    environment |= {item["name"]: item["value"] for item in container.get("env", ())}
+    environment |= {item["name"]: _value(item, pod) for item in container.get("env", ())}
     # The image's: where its programs are, and no home.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}"
     environment |= {"PATH": path, "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}

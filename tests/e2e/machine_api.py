@@ -31,6 +31,8 @@ class MachineApi:
         self._made = 0
         self.removed: list[str] = []
         """Machines, in the order in which they went."""
+        self.unmarked: list[str] = []
+        """Those of them that nobody had marked."""
 
     def __enter__(self) -> "MachineApi":
         self._thread.start()
@@ -88,7 +90,10 @@ class MachineApi:
             self._add(found, mirror)
         elif len(there) > wanted:
             marked = [entry for entry in there if self._is_marked(entry)]
-            self._remove((marked or there)[0]["metadata"]["name"])
+            gone = (marked or there)[0]["metadata"]["name"]
+            if not marked and gone not in self.removed:
+                self.unmarked.append(gone)
+            self._remove(gone)
         counts = {"replicas": len(there), "readyReplicas": len(there), "availableReplicas": len(there)}
         observed = {**counts, "observedGeneration": found["metadata"]["generation"]}
         if any(found.get("status", {}).get(key) != value for key, value in observed.items()):
@@ -121,7 +126,7 @@ class MachineApi:
     def _add_machine(self, found: Object, name: str, mirror: Object | None) -> None:
         if mirror is not None:
             self._mirror(name, mirror)
-        labels = {model.SET_LABEL: found["metadata"]["name"]}
+        labels = _labels(found)
         version = "machine.openshift.io/v1beta1"
         ours: Object = {"name": name, "namespace": MACHINE_API.namespace, "labels": labels}
         ours |= {"ownerReferences": [_own(version, found)]}
@@ -134,7 +139,7 @@ class MachineApi:
         """The mirror of a Machine, if it has none."""
         if self._api.find(self.mirrors(name)) is not None:
             return
-        labels = {model.SET_LABEL: machine_set["metadata"]["name"]}
+        labels = _labels(machine_set)
         body = objects.machine(name, cluster=self._cluster, namespace=CLUSTER_API.namespace, labels=labels)[1]
         body["metadata"] |= {
             "annotations": {machine_apis.PAUSED_ANNOTATION: ""},
@@ -154,6 +159,12 @@ class MachineApi:
         for path in (self.machines(name), self.mirrors(name), f"/api/v1/nodes/{name}"):
             with contextlib.suppress(api.Refused):
                 self._api.delete(path)
+
+
+def _labels(machine_set: Object) -> dict[str, str]:
+    """The labels of a set's Machines, by which it selects them."""
+    labels = machine_set["spec"]["template"].get("metadata", {}).get("labels", {})
+    return {**labels, model.SET_LABEL: machine_set["metadata"]["name"]}
 
 
 def _identify(name: str) -> str:

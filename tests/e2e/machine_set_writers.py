@@ -9,7 +9,7 @@ import functools
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from testbed import api, manifests, openshift
 from testbed.api import Object
@@ -104,7 +104,9 @@ def writing(bed: Bed) -> Iterator[list[str]]:
             thread.join()
 
 
-def cluster_api_definitions(*served: str, url: str = "") -> list[Object]:
+def cluster_api_definitions(
+    *served: str, url: str = "", kinds: Collection[str] = ("machinesets", "machines")
+) -> list[Object]:
     """Cluster API's MachineSet and Machine, served in these versions, of which the first is stored.
 
     Converted by a webhook, if there is a URL.
@@ -112,7 +114,7 @@ def cluster_api_definitions(*served: str, url: str = "") -> list[Object]:
     found = [
         copy.deepcopy(item)
         for item in manifests.definitions(url or NOWHERE, "")
-        if item["metadata"]["name"] in {"machinesets.cluster.x-k8s.io", "machines.cluster.x-k8s.io"}
+        if item["metadata"]["name"] in {f"{kind}.cluster.x-k8s.io" for kind in kinds}
     ]
     for body in found:
         if not url:

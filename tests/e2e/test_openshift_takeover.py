@@ -38,6 +38,7 @@ from tests.e2e.machine_set_writers import (
 from tests.e2e.polling import wait_for
 from tests.testbed import pages
 from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machineset_sync import model as sync
 
 pytestmark = real_objects.needed
 
@@ -212,16 +213,18 @@ def test_the_page_takes_over_and_gives_back_and_nothing_is_locked(
         assert run(image) == f"{IMAGE}\n"
         assert RELEASE in run(version)
         assert "worker-us-east-1a" in run(autoscalers)
-        # Back
-        run(*page.take(8))
+        # Back; the sync has been at work meanwhile
+        bed.api.merge(f"{SETS}/{SET}", {"metadata": {"finalizers": ["example.test/other", sync.FINALIZER]}})
+        run(*page.take(9))
         manage(bed)
     assert page.left == []
     (container,) = containers(bed)
     assert container["command"] == [OPERATOR]
     assert container["image"] != IMAGE
     assert_nothing_is_left(bed)
-    found = bed.api.get(f"{SETS}/{SET}")["metadata"]["annotations"]
-    assert found[machine_apis.MACHINE_API.max_size] == "12"
+    found = bed.api.get(f"{SETS}/{SET}")["metadata"]
+    assert found["annotations"][machine_apis.MACHINE_API.max_size] == "12"
+    assert found["finalizers"] == ["example.test/other"], "nobody would take ours off"
     check_writes(bed)
 
 
@@ -268,7 +271,9 @@ def operate(
 
 def assert_nothing_is_left(bed: Bed) -> None:
     """Of windlass' own objects; what OpenShift has as well is there."""
-    kinds = "deployments,services,roles,rolebindings,networkpolicies,poddisruptionbudgets,servicemonitors"
+    kinds = (
+        "deployments,services,roles,rolebindings,networkpolicies,poddisruptionbudgets,servicemonitors,prometheusrules"
+    )
     whole = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
     names = bed.kubectl("get", f"{kinds},{whole}", "-A", "-l", "app.kubernetes.io/part-of=windlass", "-o", "name")
     kept = {"service/cluster-autoscaler-operator", "servicemonitor.monitoring.coreos.com/cluster-autoscaler-operator"}

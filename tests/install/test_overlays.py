@@ -74,8 +74,20 @@ SAME = {"cluster-api": "the defaults", "eks-anywhere": "EKS Anywhere", "lattice"
 """Overlays, and the choice of chart values that they correspond to."""
 
 
-VALUES_ALONE = {("openshift", "cluster-autoscaler-operator", "openshift_release_version")}
-"""Options that the choice of values sets and the overlay leaves to its user."""
+_OPENSHIFT = ("cluster-autoscaler-operator", "machineset-sync")
+DIFFERING = {
+    # The choice of values sets what the overlay leaves to its user.
+    ("openshift", "cluster-autoscaler-operator", "openshift_release_version"),
+    # Values name the image of the autoscaler; of the overlay it is that of the operator's pod, whatever sets that.
+    ("openshift", "cluster-autoscaler-operator", "openshift_autoscaler_image"),
+    ("openshift", "cluster-autoscaler-operator", "env"),
+    ("lattice", "windlass-operator", "lattice_autoscaler_image"),
+    ("lattice", "windlass-operator", "env"),
+    # The overlay has OpenShift's own ports, and certificates of its service CA.
+    *(("openshift", name, option) for name in _OPENSHIFT for option in ("metrics_address", "metrics_cert_dir")),
+    ("openshift", "cluster-autoscaler-operator", "webhook_cert_dir"),
+}
+"""Overlay, process and option."""
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -89,7 +101,16 @@ def test_overlays_and_chart_run_the_same_processes_with_the_same_options(name: s
         for option in options.keys() | theirs[process].keys()
         if options.get(option) != theirs[process].get(option)
     }
-    assert differing == {one for one in VALUES_ALONE if one[0] == name}
+    assert differing == {one for one in DIFFERING if one[0] == name}
+
+
+def test_openshifts_prometheus_finds_the_alerts_about_the_operators_alone() -> None:
+    """A ClusterAutoscaler brings the autoscaler's, and a cluster may have none."""
+    (rule,) = of_kind(read(overlay("overlays/openshift")), "PrometheusRule")
+    assert rule["metadata"]["namespace"] == "openshift-machine-api"
+    assert [group["name"] for group in rule["spec"]["groups"]] == ["windlass.operator"]
+    found = {alert["alert"] for alert in rule["spec"]["groups"][0]["rules"]}
+    assert {"WindlassMachineAutoscalerNotReady", "WindlassMachineSetNotSynchronized"} <= found
 
 
 def test_no_policy_rejects_requests_for_want_of_objects_it_is_about() -> None:

@@ -37,11 +37,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+@pytest.fixture
+def bed() -> Iterator[Bed]:
+    """One for each page: their Clusters have one name, and so have the nodes of their control planes."""
     if reason := fixtures.why_not():
         pytest.skip(reason)
-    with sharing.shared(tmp_path_factory.mktemp("adoption"), Choice(scheduler=True, kwok=True, capi=True)) as found:
+    with sharing.alone(Choice(scheduler=True, kwok=True, capi=True)) as found:
         found.api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": EKS}})
         yield found
 
@@ -316,6 +317,12 @@ def _undiscovered(bed: Bed) -> str:
     return "; ".join(f"{event['involvedObject']['name']}: {event['message']}" for event in found)
 
 
+def _image(bed: Bed) -> str:
+    path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/windlass-operator"
+    (container,) = bed.api.get(path)["spec"]["template"]["spec"]["containers"]
+    return str(container["image"])
+
+
 def test_lattices_clusters_are_adopted_and_scaled(bed: Bed, tmp_path: Path) -> None:
     page = Page(bed, "lattice.md", tmp_path)
     for name in ("capi-prod", "capi-child", "lattice-system"):
@@ -357,6 +364,7 @@ def test_lattices_clusters_are_adopted_and_scaled(bed: Bed, tmp_path: Path) -> N
         (container,) = made["spec"]["template"]["spec"]["containers"]
         (discovery,) = [word for word in container["command"] if "discovery" in word]
         assert discovery.endswith("namespace=capi-prod")
+        assert container["image"] == _image(bed), "what kustomize says of the operator's image"
         with autoscaling(bed, tmp_path, discovery):
             for size in (10, 2):
                 need(bed, "general", size)

@@ -5,6 +5,7 @@ others, under OpenShift's own definitions and the admission policies.
 import base64
 import contextlib
 import copy
+import functools
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from testbed import api, fixtures, ports, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
+from tests.controllers.openshift import real_objects
 from tests.e2e import openshift_cluster
 from tests.e2e.gateway import Call, Gateway
 from tests.e2e.openshift_cluster import CONFIG, DEPLOY, turn
@@ -190,6 +192,44 @@ def test_gates_turn_cluster_api_targets_on_and_off_and_disturb_no_others(bed: Be
         turn(bed, on=True)
     assert bed.api.get(place(MACHINE_API, "stays"))["metadata"]["resourceVersion"] == before
     assert ready(bed, "stays") == READY
+
+
+@real_objects.needed
+@pytest.mark.parametrize("platform", ["aws", "azure", "gcp", "openstack", "vsphere", "powervs"])
+def test_the_gates_of_a_release_decide_by_platform_which_api_is_scaled(
+    bed: Bed, autoscalers: Gateway, platform: str
+) -> None:
+    """Cluster API is on for all of these in the payload, and migration for two: nobody says who holds on the others."""
+    (gates,) = real_objects.read("featuregates/SelfManagedHA-TechPreviewNoUpgrade.json")["status"]["featureGates"]
+    before = bed.api.get(f"{CONFIG}/infrastructures/cluster")["status"]
+    status = real_objects.read(f"infrastructures/{platform}.yaml")["status"]
+    set_, undecided, alone = (f"{platform}-{what}" for what in ("set", "undecided", "alone"))
+    for name, wanted_ in ((set_, "MachineAPI"), (undecided, "ClusterAPI")):
+        add_set(bed, MACHINE_API, name)
+        bed.api.merge(place(MACHINE_API, name), {"spec": {"authoritativeAPI": wanted_}})
+    add_set(bed, CLUSTER_API, alone)
+    try:
+        names = {"platformStatus": {**dict.fromkeys(before["platformStatus"]), **status["platformStatus"]}}
+        bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {"platform": status["platform"], **names}})
+        listed = {"status": {"featureGates": [{**gates, "version": openshift_cluster.RELEASE}]}}
+        bed.api.merge(f"{CONFIG}/featuregates/cluster/status", listed)
+        for name in (set_, undecided):
+            autoscale(bed, name, name, "machine.openshift.io/v1beta1")
+        autoscale(bed, alone, alone, "cluster.x-k8s.io/v1beta2")
+        is_migrated = platform in ("aws", "openstack")
+        wait_ready(bed, set_, "MachineAutoscalerReady")
+        wait_bounds(bed, MACHINE_API, set_, wanted(MACHINE_API, set_))
+        reason = "MachineAutoscalerTargetMigrating" if is_migrated else "MachineAutoscalerReady"
+        wait_ready(bed, undecided, reason)
+        wait_ready(bed, alone, "MachineAutoscalerReady" if is_migrated else "MachineAutoscalerTargetInvalid")
+        for name in (set_, undecided, alone):
+            bed.api.delete(f"{AUTOSCALERS}/{name}")
+            gone = functools.partial(bed.api.find, f"{AUTOSCALERS}/{name}")
+            api.wait_for(f"{name} is deleted", gone, lambda there: there is None, WITHIN_S)
+    finally:
+        names = {"platformStatus": {**dict.fromkeys(status["platformStatus"]), **before["platformStatus"]}}
+        bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {"platform": before["platform"], **names}})
+        turn(bed, on=True)
 
 
 @pytest.mark.parametrize(

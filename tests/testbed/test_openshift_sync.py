@@ -378,6 +378,90 @@ def _insist(bed: Bed, name: str, size: int) -> None:
     wait(f"{name} is scaled to {size}", attempt, bool)
 
 
+# Beside OpenShift's own sync
+
+
+_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{CLUSTER_API.namespace}/leases/machine-api-migration-leader"
+
+
+@contextlib.contextmanager
+def other_sync(bed: Bed, name: str) -> Iterator[list[str]]:
+    """OpenShift's own, as far as one pair needs it: it holds its Lease, and reverts what others write to the mirror and
+    to its mirrored Machines. What it was refused."""
+    ended, refused = threading.Event(), list[str]()
+    server = bed.api.acting_as(SYNC)
+
+    def renew() -> None:
+        now = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+        spec = {"holderIdentity": "machine-api-migration", "leaseDurationSeconds": 137, "renewTime": now}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": _LEASE_METADATA, "spec": spec}
+        if bed.api.find(_LEASE) is None:
+            bed.api.add(body)
+        else:
+            bed.api.merge(_LEASE, {"spec": spec})
+
+    def revert() -> None:
+        held, mirror = bed.api.get(place(MACHINE_API, name)), place(CLUSTER_API, name)
+        manager = "?fieldManager=machine-api-migration"
+        size = held["spec"]["replicas"]
+        if bed.api.get(mirror)["spec"]["replicas"] != size:
+            server.merge(f"{mirror}{manager}", {"spec": {"replicas": size}})
+        twin = f"{name}-1"
+        marked = bed.api.get(place_machine(MACHINE_API, twin))["metadata"].get("annotations", {})
+        mark = marked.get(MACHINE_API.delete_machine)
+        copied = {"metadata": {"annotations": {CLUSTER_API.delete_machine: mark}}}
+        server.merge(f"{place_machine(CLUSTER_API, twin)}{manager}", copied)
+
+    def run() -> None:
+        while not ended.wait(0.05):
+            try:
+                renew()
+                revert()
+            except api.Refused as error:
+                if error.code != 409:
+                    refused.append(str(error))
+
+    renew()
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield refused
+    finally:
+        ended.set()
+        thread.join()
+        bed.api.delete(_LEASE)
+
+
+_LEASE_METADATA = {"name": "machine-api-migration-leader", "namespace": CLUSTER_API.namespace}
+
+
+def test_beside_openshifts_own_sync_sizes_and_marks_arrive_though_it_reverts_them(bed: Bed, operator: Gateway) -> None:
+    name = "beside"
+    add_set(bed, name, 3)
+    wait_held(bed, name, "MachineAPI")
+    add_twins(bed, f"{name}-1", {model.SET_LABEL: name})
+    with other_sync(bed, name) as refused:
+        wait_quiet(operator)
+        before = bed.api.get(place(MACHINE_API, name))["status"]
+        mark = {"metadata": {"annotations": {CLUSTER_API.delete_machine: "now"}}}
+        path = f"{place_machine(CLUSTER_API, f'{name}-1')}?fieldManager={machine_apis.AUTOSCALER_MANAGER}"
+        bed.api.acting_as(AUTOSCALER).merge(path, mark)
+        for size in (5, 2):
+            scale(bed, AUTOSCALER, name, size)
+            wait_sizes(bed, name, size)
+        at = place_machine(MACHINE_API, f"{name}-1")
+        wait(
+            "the Machine is marked",
+            lambda: bed.api.get(at)["metadata"].get("annotations", {}).get(MACHINE_API.delete_machine),
+            lambda seen: seen == "now",
+        )
+        assert bed.api.get(place(MACHINE_API, name))["status"] == before, "the condition is theirs"
+        wait_quiet(operator)
+    assert refused == []
+    for which in machine_apis.MACHINE_APIS:
+        bed.api.delete(place_machine(which, f"{name}-1"))
+
+
 def test_it_asks_for_nothing_that_its_role_does_not_give_and_is_quiet_in_the_end(bed: Bed, operator: Gateway) -> None:
     wait_quiet(operator)
     refused = [call for call in operator.since(0.0) if call.status in (401, 403)]

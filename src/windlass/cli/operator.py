@@ -35,7 +35,7 @@ def operator(
     machine_pool_allow_insecure_kubeconfigs: Annotated[bool, _Switch] = False,
     eks_anywhere_namespace: str = "eksa-system",
     lattice_deploy_autoscaler: bool = True,
-    lattice_autoscaler_image: str = "windlass:latest",
+    lattice_autoscaler_image: str = "",
     lattice_autoscaler_discovery: str = "capi-system",
     machineset_sync_cluster: str = "",
     openshift_autoscaler_image: Annotated[str, Parameter(env_var="CLUSTER_AUTOSCALER_IMAGE")] = "",
@@ -99,7 +99,8 @@ def operator(
     lattice_deploy_autoscaler
         Run an autoscaler in lattice-system as soon as a pool of a LatticeCluster is autoscaled.
     lattice_autoscaler_image
-        Image of that autoscaler.
+        Image of that autoscaler; by default that of this pod, which POD_NAME of the environment names, or
+        windlass:latest.
     lattice_autoscaler_discovery
         Namespace in which it discovers pools: that of the LatticeClusters of lattice.io. For one of lattice.dev it is
         capi-NAME.

@@ -62,6 +62,25 @@ class ControllerMetrics:
             registry=registry,
         )
 
+        self._not_ready = prometheus_client.Gauge(
+            "windlass_controller_object_not_ready",
+            "1 for an object that is not as desired, with the reason of its condition.",
+            ["controller", "namespace", "name", "reason"],
+            registry=registry,
+        )
+        self._reasons: dict[tuple[str, str, str], str] = {}
+        """The exported reasons, by controller, namespace and name."""
+
+    def set_not_ready(self, controller: str, namespace: str, name: str, reason: str) -> None:
+        """Export why an object is not as desired; with an empty reason it is, or it is gone."""
+        labels = (controller, namespace, name)
+        before = self._reasons.pop(labels, "")
+        if before and before != reason:
+            self._not_ready.remove(*labels, before)
+        if reason:
+            self._not_ready.labels(*labels, reason).set(1)
+            self._reasons[labels] = reason
+
     def track_queue(self, controller: str, queue: workqueue.WorkQueue[str]) -> None:
         """Export the depth of a controller's work queue."""
         self._queue_depth.labels(controller).set_function(lambda: len(queue))
@@ -274,29 +293,14 @@ class ReconcileLoop:
         self._context = context
         self._name = name
         self._namespace = context.namespace if namespace is None else namespace
-        self._unserved = ""
-        """What the server has to serve before the controller starts; empty if it does, or if the controller does not
-        run."""
         self._missing_namespace = ""
         self.queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(context.api.clock, _BACKOFF)
         self.informers = InformerSet(self.queue)
         context.metrics.track_queue(name, self.queue)
 
     def check_ready(self) -> str:
-        """Why the controller cannot do its work: an unserved kind or version, a missing namespace, a failing watch."""
-        return "; ".join(filter(None, (self._unserved, self._missing_namespace, self.informers.sync_error)))
-
-    async def wait_served_version(self, group: str, versions: Sequence[str]) -> str:
-        """The first of `versions` that the server serves, as apiVersion. Waits until it serves one of them."""
-        try:
-            while True:
-                try:
-                    return await find_served_version(self._context.api, group, versions)
-                except NotServedError as error:
-                    self._unserved = str(error)
-                await self._context.api.clock.sleep(_DISCOVERY_RETRY_S)
-        finally:
-            self._unserved = ""
+        """Why the controller cannot do its work: a missing namespace, a failing watch."""
+        return "; ".join(filter(None, (self._missing_namespace, self.informers.sync_error)))
 
     async def _watch_namespace(self) -> None:
         """Notice that the namespace which the controller looks at does not exist."""

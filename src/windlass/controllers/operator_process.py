@@ -93,20 +93,30 @@ async def fill_autoscaler_image(
     `pod` is (namespace, name) of the pod that this process runs in; without a name nothing is read. Images that
     kustomize, Helm or kubectl set thereby reach the autoscaler. InvalidInput if the pod cannot be read.
     """
-    namespace, name = pod
-    if "cluster_autoscaler" not in parse_controller_names(names) or settings.cluster_autoscaler.image:
+    enabled = parse_controller_names(names)
+    openshift = "cluster_autoscaler" in enabled and not settings.cluster_autoscaler.image
+    lattice = "lattice" in enabled and settings.lattice.deploys_autoscaler and not settings.lattice.autoscaler_image
+    flags = ["--openshift-autoscaler-image"] * openshift + ["--lattice-autoscaler-image"] * lattice
+    if not flags:
         return settings
-    image = cluster_autoscaler_model.FALLBACK_IMAGE
-    if name:
-        try:
-            found = await api.get(PODS.untyped(), name, namespace)
-        except kube_errors.KubeError as error:
-            raise errors.InvalidInput(
-                f"--openshift-autoscaler-image is not set, and pod {namespace}/{name} cannot be read: {error}"
-            ) from error
-        image = found["spec"]["containers"][0]["image"]
-    filled = dataclasses.replace(settings.cluster_autoscaler, image=image)
-    return dataclasses.replace(settings, cluster_autoscaler=filled)
+    image = await _read_image(api, pod, " and ".join(flags)) if pod[1] else cluster_autoscaler_model.FALLBACK_IMAGE
+    if openshift:
+        filled = dataclasses.replace(settings.cluster_autoscaler, image=image)
+        settings = dataclasses.replace(settings, cluster_autoscaler=filled)
+    if lattice:
+        deployed = dataclasses.replace(settings.lattice, autoscaler_image=image)
+        settings = dataclasses.replace(settings, lattice=deployed)
+    return settings
+
+
+async def _read_image(api: client.Client, pod: tuple[str, str], flags: str) -> str:
+    namespace, name = pod
+    try:
+        found = await api.get(PODS.untyped(), name, namespace)
+    except kube_errors.KubeError as error:
+        raise errors.InvalidInput(f"{flags} is not set, and pod {namespace}/{name} cannot be read: {error}") from error
+    image: str = found["spec"]["containers"][0]["image"]
+    return image
 
 
 def new_controllers(

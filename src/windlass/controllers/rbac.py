@@ -98,6 +98,9 @@ LATTICE = RbacProfile(
 )
 
 
+_OWN_IMAGE = PolicyRule("", ("pods",), ("get",), "image of its own pod, which the autoscaler runs as well")
+
+
 def lattice_autoscaler_rights(handed: lattice_model.AutoscalerRules) -> RbacProfile:
     """The permissions that the Lattice controller needs to deploy the autoscaler."""
     whole = (
@@ -131,7 +134,11 @@ def lattice_autoscaler_rights(handed: lattice_model.AutoscalerRules) -> RbacProf
         "`windlass operator --controllers=lattice --lattice-deploy-autoscaler`, the default, in addition: deploying"
         " the autoscaler, and the autoscaler's own permissions, because RBAC lets it grant no others.",
         ACCOUNT,
-        (RoleGrant((*whole, *handed.cluster)), RoleGrant((*inside, *handed.own), lattice_model.SYSTEM_NAMESPACE)),
+        (
+            RoleGrant((*whole, *handed.cluster)),
+            RoleGrant((*inside, *handed.own), lattice_model.SYSTEM_NAMESPACE),
+            RoleGrant((_OWN_IMAGE,), ACCOUNT.namespace),
+        ),
         is_option=True,
     )
 
@@ -308,7 +315,7 @@ CLUSTER_AUTOSCALER = (
                         "related objects in the ClusterOperator status",
                     ),
                     OPENSHIFT_EVENTS,
-                    PolicyRule("", ("pods",), ("get",), "image of its own pod, which the autoscaler runs as well"),
+                    _OWN_IMAGE,
                     *rbac.lease_grant(machine_apis.MACHINE_API_NAMESPACE, OPENSHIFT_OPERATOR_LEASE).rules,
                 ),
                 machine_apis.MACHINE_API_NAMESPACE,
@@ -375,6 +382,13 @@ MACHINESET_SYNC = (
                         "infrastructure name (without --machineset-sync-cluster)",
                         ("cluster",),
                     ),
+                    PolicyRule(
+                        "apiextensions.k8s.io",
+                        ("customresourcedefinitions",),
+                        ("get",),
+                        "whether a mirror that is deleted goes with its definition: its MachineSet stays then",
+                        (f"machinesets.{_CLUSTER_API_GROUP}",),
+                    ),
                 )
             ),
             RoleGrant(
@@ -395,7 +409,7 @@ MACHINESET_SYNC = (
                     ),
                     PolicyRule(_CLUSTER_API_GROUP, ("machinesets/status",), ("patch",), "status"),
                     PolicyRule(_CLUSTER_API_GROUP, ("machines",), (*READ, "patch"), _DELETE_MARKS_PURPOSE),
-                    PolicyRule(_CLUSTER_API_GROUP, ("clusters",), READ, "Clusters of mirrored MachineSets"),
+                    PolicyRule(_CLUSTER_API_GROUP, ("clusters",), ("get", *READ), "Clusters of mirrored MachineSets"),
                     rbac.block_owner_deletion_rule(_CLUSTER_API_GROUP, "clusters"),
                     PolicyRule(
                         "infrastructure.cluster.x-k8s.io",
@@ -412,6 +426,7 @@ MACHINESET_SYNC = (
                         "whether OpenShift's own sync is running",
                         ("machine-api-migration-leader",),
                     ),
+                    PolicyRule("", ("namespaces",), ("get",), "the same of its namespace"),
                 ),
                 machine_apis.CLUSTER_API_NAMESPACE,
             ),

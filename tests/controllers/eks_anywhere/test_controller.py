@@ -45,6 +45,28 @@ async def conditions(scene: World) -> dict[str, Json]:
 
 
 @in_virtual_time
+async def test_a_kind_that_a_cluster_refers_to_and_that_cannot_be_read_is_told_of(scene: World) -> None:
+    await scene.set(NS, "prod")
+    reference = {"spec": {"managedExternalEtcdRef": {"kind": "EtcdadmCluster", "name": "prod-etcd"}}}
+    await scene.api.merge_patch(scene.clusters, "prod", reference, NS)
+    made: list[controller_interface.Controller] = []
+
+    def remember(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
+        made.append(make(site))
+        return made[0]
+
+    async with scene.controlled(remember):
+        await put(scene, group(count=3))
+        await scene.settle(60.0)
+        assert "etcdadmclusters" in made[0].check_ready()
+        etcd = definition("etcdcluster.cluster.x-k8s.io", "EtcdadmCluster", "v1beta1")
+        await scene.api.create(DEFINITIONS, etcd)
+        await scene.settle(600.0)
+        assert made[0].check_ready() == ""
+        assert await scene.size(MD, NS) == (3, False)
+
+
+@in_virtual_time
 async def test_a_static_group_gets_what_it_asks_for_and_the_cluster_is_ready_when_it_has_it(scene: World) -> None:
     await scene.set(NS, "prod")
     async with scene.controlled(make):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import api, clusterapi, fixtures, sharing
+from testbed import api, clusterapi, fixtures, objects, sharing
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.testbed.rbac import audit_log, machine_pool_scenario, options_scenario, scaling_scenario, service_accounts
@@ -58,14 +58,28 @@ def asked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[audit_log.
     scaling_scenario.prepare(bed)
     with contextlib.ExitStack() as running:
         for entry in CONTROLLERS:
-            running.enter_context(
-                service_accounts.operating(bed, directory, entry, account(entry), "--record-duplicated-events")
-            )
+            running.enter_context(_operating_as_pod(bed, directory, entry))
         running.enter_context(scaling_scenario.running(bed, directory))
         _tell(bed, directory)
     scaling_scenario.keep_much(bed, directory)
     _wait_written(bed, directory)
     return audit_log.read(bed.site.audit_log)
+
+
+@contextlib.contextmanager
+def _operating_as_pod(bed: Bed, directory: Path, controller: str) -> Iterator[None]:
+    """A controller, in a pod whose image it reads if it deploys an autoscaler."""
+    user, container = account(controller), {"name": "operator", "image": "windlass:test"}
+    # On no node: there it would keep a group from shrinking.
+    spec = {"containers": [container], "serviceAccountName": user.name, "schedulerName": "nobody"}
+    bed.api.add(objects.made("v1", "Pod", "operator-1", user.namespace, spec))
+    with contextlib.ExitStack() as running:
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("POD_NAME", "operator-1")
+            environment.setenv("POD_NAMESPACE", user.namespace)
+            flag = "--record-duplicated-events"
+            running.enter_context(service_accounts.operating(bed, directory, controller, user, flag))
+        yield
 
 
 def _wait_written(bed: Bed, directory: Path) -> None:

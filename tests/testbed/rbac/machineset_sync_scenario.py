@@ -18,6 +18,17 @@ def tell(bed: Bed) -> None:
     keep_template_inside(bed, "inside")
     mark_machine(bed, "marking")
     complain_of_holder(bed, "unreadable", "nameless")
+    delete_mirror(bed, "unwanted")
+
+
+def delete_mirror(bed: Bed, name: str) -> None:
+    """A mirror is deleted, and nothing that it would go with is: its set goes as well."""
+    machine_set_pairs.add_set(bed, name, 0)
+    machine_set_pairs.wait_held(bed, name, "MachineAPI")
+    bed.api.delete(machine_set_pairs.place(CLUSTER_API, name))
+    machine_set_pairs.wait(
+        f"{name} is gone", lambda: machine_set_pairs.sizes(bed, name), lambda now: now == (None, None)
+    )
 
 
 def keep_template_inside(bed: Bed, name: str) -> None:

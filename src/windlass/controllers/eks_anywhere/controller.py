@@ -82,6 +82,11 @@ class EksAnywhereWatches:
     def get(self, key: str) -> Json | None:
         return self._own.store.get(key)
 
+    @property
+    def sync_error(self) -> str:
+        """Why a kind that a Cluster refers to cannot be read: that Cluster is not reconciled; empty if all can be."""
+        return "; ".join(error for watched in self._others.values() if (error := watched.sync_error))
+
     def observe(self, cluster: model.Cluster) -> model.ObservedCluster | None:
         """Facts for one reconcile; None while an informer has not synced."""
         namespace = self._settings.namespace
@@ -188,9 +193,11 @@ class EksAnywhereController:
         self._adoption_api = context.api.with_field_manager(model.ADOPTION_MANAGER)
         self._loop = controller_runtime.ReconcileLoop(context, self.name, settings.namespace)
         self._served = controller_runtime.ServedApis(context.api.clock, self._discover)
+        self._watches: EksAnywhereWatches | None = None
 
     def check_ready(self) -> str:
-        return self._served.sync_error or self._loop.check_ready()
+        found = (self._loop.check_ready(), self._watches.sync_error if self._watches else "")
+        return self._served.sync_error or "; ".join(item for item in found if item)
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -207,6 +214,7 @@ class EksAnywhereController:
     async def _run(self, version: str) -> None:
         self._loop = controller_runtime.ReconcileLoop(self._context, self.name, self._settings.namespace)
         watched = EksAnywhereWatches(self._context, self._settings, self._loop.informers, version)
+        self._watches = watched
         applier = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
         await self._loop.run(lambda key: self._reconcile(key, watched, applier))
 

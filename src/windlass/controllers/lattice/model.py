@@ -188,7 +188,7 @@ class LatticeSettings:
     deploys_autoscaler: bool = True
     """Deploy an autoscaler in lattice-system as soon as a pool is autoscaled."""
     autoscaler_image: str = "windlass:latest"
-    """Image of the autoscaler; `windlass` must be in its PATH."""
+    """Image of the autoscaler, with the program `/cluster-autoscaler`. The process fills it in where it is empty."""
     autoscaler_discovery: str = "capi-system"
     """The namespace in which the autoscaler discovers node groups: that of the LatticeClusters of lattice.io.
     For one of lattice.dev it is `capi-<cluster>`."""

@@ -1,5 +1,6 @@
 """MachineAutoscalers as the gate of Cluster API is turned on and off: upgrades and downgrades."""
 
+from tests.controllers.openshift.controller_harness import machine_sets_definition
 from tests.controllers.openshift.faulty_transports import Asked
 from tests.controllers.openshift.machine_autoscaler.machine_set_pair import (
     CAPI_V1BETA1,
@@ -11,6 +12,7 @@ from tests.controllers.openshift.machine_autoscaler.machine_set_pair import (
     make,
 )
 from tests.controllers.openshift.openshift_cluster import Cluster, in_virtual_time
+from tests.controllers.worker_pool_cluster import DEFINITIONS
 from windlass.controllers.openshift import machine_apis
 from windlass.controllers.openshift.cluster_autoscaler import controller as cluster_autoscaler_controller
 from windlass.controllers.openshift.cluster_autoscaler import model as cluster_autoscaler_model
@@ -141,3 +143,27 @@ async def test_where_sets_are_not_mirrored_those_of_machine_api_are_autoscaled(s
         environment = {item["name"]: item.get("value") for item in container["env"]}
         assert environment["CAPI_GROUP"] == "machine.openshift.io"
         assert not [arg for arg in container["args"] if "auto-discovery" in arg]
+
+
+@in_virtual_time
+async def test_cluster_api_that_is_removed_and_comes_in_another_version_is_followed(scene: Cluster) -> None:
+    name, old = f"machinesets.{CLUSTER_API.group}", CLUSTER_API.machine_sets("v1beta1")
+    await scene.add_pair("set", "MachineAPI")
+    await scene.add_set(CLUSTER_API, "alone")
+    async with scene.controlled(make):
+        await scene.autoscale("ma", "set")
+        await scene.autoscale("capi", "alone", CAPI_V1BETA2)
+        assert await scene.ready("ma") == await scene.ready("capi") == READY
+        await scene.api.delete(DEFINITIONS, name)
+        await scene.settle(900.0)  # this server ends a watch when its time is over
+        assert (await scene.ready("capi"))[1] == "MachineAutoscalerTargetInvalid", "no server has it"
+        await scene.autoscale("ma", "set", most=7)
+        assert await scene.annotations(MACHINE_API, "set") == bounds(MACHINE_API, most=7)
+        await scene.api.create(DEFINITIONS, machine_sets_definition(CLUSTER_API, "v1beta1"))
+        body = {"metadata": {"name": "alone"}, "spec": {"replicas": 1, "template": {}}}
+        await scene.api.create(old, body, CLUSTER_API.namespace)
+        await scene.settle(60.0)
+        assert await scene.ready("capi") == READY
+        found = await scene.api.get(old, "alone", CLUSTER_API.namespace)
+        assert found["metadata"]["annotations"] == bounds(CLUSTER_API, "capi")
+        assert await scene.is_quiet()

@@ -102,7 +102,9 @@ async def test_deletion_waits_for_a_migration(scene: Cluster) -> None:
         await scene.annotate(CLUSTER_API, "set", dict(bounds(CLUSTER_API)))  # as it is mirrored
         await scene.say_authority("set", "Migrating")
         await scene.stop_autoscaling("ma")
-        assert await scene.find_autoscaler("ma") is not None
+        status, reason, message = await scene.ready("ma")
+        assert (status, reason) == ("False", "MachineAutoscalerTargetMigrating"), "it says what it waits for"
+        assert "neither is written to" in message
         await scene.say_authority("set", "ClusterAPI")
         assert await scene.find_autoscaler("ma") is None
         assert await scene.annotations(CLUSTER_API, "set") == {}

@@ -133,7 +133,10 @@ def check_against_source(body: Json, mirror: Json, made: Json) -> None:
     assert made["replicas"] == body["spec"].get("replicas")
     assert made["data"] == value["userDataSecret"]["name"]
     assert made["paused"]
-    assert ((machine.get("metadata") or {}).get("labels") or {}).items() <= made["labels"].items()
+    selected = made["selector"]["matchLabels"]
+    assert selected.items() <= made["labels"].items(), "Cluster API refuses a template that its selector does not match"
+    on_nodes = ((machine.get("metadata") or {}).get("labels") or {}).items()
+    assert {(key, value) for key, value in on_nodes if key not in selected} <= made["labels"].items()
     stated = body["metadata"].get("annotations") or {}
     taints, _ = scale_from_zero.read_taints(mirror["metadata"]["annotations"], None)
     expected = tuple(

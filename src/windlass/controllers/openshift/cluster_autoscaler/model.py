@@ -176,7 +176,7 @@ class ClusterAutoscalerSettings:
     namespace: str = machine_apis.MACHINE_API_NAMESPACE
     """The namespace of the autoscaler."""
     image: str = FALLBACK_IMAGE
-    """Image of the autoscaler; `windlass` must be in its PATH."""
+    """Image of the autoscaler; `windlass` must be in its PATH. The process fills it in where it is empty."""
     replicas: int = 1
     cloud_provider: str = "clusterapi"
     verbosity: int = 1

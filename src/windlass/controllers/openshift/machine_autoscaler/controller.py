@@ -20,7 +20,7 @@ from windlass.controllers.openshift.machine_autoscaler.model import (
     TargetEvent,
 )
 from windlass.controllers.openshift.machine_autoscaler.reconcile import ready_conditions, reconcile_machine_autoscaler
-from windlass.kube import client, discovery, errors, events, request_builders
+from windlass.kube import client, discovery, errors, events, request_builders, unstructured
 from windlass.kube.resources import Resource, Unstructured
 
 _UNSYNCED_REQUEUE_S = 5.0
@@ -236,6 +236,7 @@ class MachineAutoscalerController:
     ) -> float | None:
         machine_autoscaler = watched.get(key)
         if machine_autoscaler is None:
+            self._export(key, ())
             return None
         before = applier.restore_conditions(machine_autoscaler)
         observed = watched.observe(before)
@@ -248,12 +249,18 @@ class MachineAutoscalerController:
             return _CONFLICT_REQUEUE_S
         if outcome.failure_reason:
             return await self._report_failure(machine_autoscaler, outcome, applier, recorder)
-        if not machine_autoscaler.is_deleting and not await self._write_status(
-            machine_autoscaler, plan.status, applier
-        ):
+        self._export(key, plan.status.conditions)
+        if not await self._write_status(machine_autoscaler, plan.status, applier):
             return controller_runtime.CONFLICT_REQUEUE_S
         self._record_events(before, plan.events, recorder, watched)
         return self._settings.resync_s if plan.requeue_after_s is None else plan.requeue_after_s
+
+    def _export(self, key: str, conditions: controller_runtime.Conditions) -> None:
+        """Export the reason of a Ready condition that is False."""
+        namespace, _, name = key.partition("/")
+        ready = unstructured.find_condition(conditions, model.READY) or {}
+        reason = ready.get("reason") or "" if ready.get("status") == "False" else ""
+        self._context.metrics.set_not_ready(self.name, namespace, name, reason)
 
     async def _write_status(
         self,
@@ -285,6 +292,7 @@ class MachineAutoscalerController:
         if not machine_autoscaler.is_deleting:
             now_s = self._context.api.clock.now_s()
             conditions = ready_conditions(machine_autoscaler, False, model.TARGET_UPDATE_FAILED, outcome.message, now_s)
+            self._export(machine_autoscaler.key, conditions)
             await self._write_status(
                 machine_autoscaler, dataclasses.replace(machine_autoscaler.status, conditions=conditions), applier
             )
@@ -357,8 +365,10 @@ class MachineSetWatches:
                 context.api, machine_apis.CLUSTER_VERSIONS, self._enqueue, sees=machine_apis.parse_release_version
             )
         self._watched: dict[machine_apis.MachineApi, controller_runtime.WatchedResource[Unstructured]] = {}
-        self._absent: dict[machine_apis.MachineApi, float] = {}
-        """APIs that the server lacks, with the time of the last check."""
+        self._absent: set[machine_apis.MachineApi] = set()
+        """APIs that the server lacks."""
+        self._discovered_s: dict[machine_apis.MachineApi, float] = {}
+        """When it was last asked for an API."""
         follow.spawn(self._update_watches())
 
     @property
@@ -425,24 +435,32 @@ class MachineSetWatches:
 
     async def _update_watch(self, api: machine_apis.MachineApi) -> None:
         if api not in self.enabled_apis:
-            self._absent.pop(api, None)
+            self._absent.discard(api)
+            self._discovered_s.pop(api, None)
             if api in self._watched:
                 self._watched.pop(api).stop()
             return
-        now_s = self._api.clock.monotonic_s()
-        if api in self._watched or now_s < self._absent.get(api, now_s - _DISCOVERY_INTERVAL_S) + _DISCOVERY_INTERVAL_S:
+        now_s, followed = self._api.clock.monotonic_s(), self._watched.get(api)
+        if followed is not None and not isinstance(followed.informer.last_error, errors.NotFound):
+            return
+        if now_s < self._discovered_s.get(api, -_DISCOVERY_INTERVAL_S) + _DISCOVERY_INTERVAL_S:
             return
         try:
             resource = await self._find(api)
         except errors.KubeError as error:
             _log.warning("failed to discover API versions: group=%s error=%s", api.group, error)
             return
+        self._discovered_s[api] = now_s
+        if followed is not None:
+            if resource == followed.informer.resource:
+                return
+            self._watched.pop(api).stop()  # the server has it in another version from now on, or not at all
         if resource is None:
             if api not in self._absent:
+                self._absent.add(api)
                 self._enqueue_all()
-            self._absent[api] = now_s
             return
-        self._absent.pop(api, None)
+        self._absent.discard(api)
         within = request_builders.ListOptions(api.namespace)
         followed = self._informers.watch(self._api, resource, self._keys, within, sees=relevant_fields, required=False)
         self._watched[api] = followed

@@ -41,7 +41,7 @@ def reconcile_machine_autoscaler(observed: model.ObservedMachineAutoscaler, now_
     """Plan for a MachineAutoscaler. The previous target is released first, even if the new one is invalid."""
     autoscaler = observed.autoscaler
     if autoscaler.is_deleting:
-        return _reconcile_delete(observed)
+        return _reconcile_delete(observed, now_s)
     if observed.last is not None and _is_release_blocked(observed.last, observed):
         verdict = _target_migrating(observed.last)
         return MachineAutoscalerPlan(
@@ -135,14 +135,15 @@ def _target_migrating(pair: machine_apis.MachineSetPair) -> TargetResult:
 # Release
 
 
-def _reconcile_delete(observed: model.ObservedMachineAutoscaler) -> MachineAutoscalerPlan:
-    """Release all targets of a deleted MachineAutoscaler; wait while one must not be written."""
+def _reconcile_delete(observed: model.ObservedMachineAutoscaler, now_s: float) -> MachineAutoscalerPlan:
+    """Release all targets of a deleted MachineAutoscaler; wait, and say so, while one must not be written."""
     autoscaler = observed.autoscaler
     held = [pair for pair in (observed.last, observed.target) if pair is not None]
     if model.FINALIZER not in autoscaler.finalizers:
         return MachineAutoscalerPlan(autoscaler.status)
-    if any(_is_release_blocked(pair, observed) for pair in held):
-        return MachineAutoscalerPlan(autoscaler.status, requeue_after_s=MIGRATING_REQUEUE_S)
+    if blocked := [pair for pair in held if _is_release_blocked(pair, observed)]:
+        waiting = _build_status(autoscaler, _target_migrating(blocked[0]), autoscaler.status.last_target, now_s)
+        return MachineAutoscalerPlan(waiting, requeue_after_s=MIGRATING_REQUEUE_S)
     releases = [step for pair in held if (step := _plan_release(pair, observed))]
     if len(releases) > 1:  # one per reconcile: the write enqueues the key for the other
         return MachineAutoscalerPlan(autoscaler.status, release=releases[0], requeue_after_s=MIGRATING_REQUEUE_S)

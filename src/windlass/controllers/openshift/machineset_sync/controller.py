@@ -11,18 +11,32 @@ from typing import Any
 
 from windlass.controllers import controller_interface, controller_runtime
 from windlass.controllers.openshift import machine_apis
-from windlass.controllers.openshift.machineset_sync import authority_migration, model, object_diff, watches
+from windlass.controllers.openshift.machineset_sync import (
+    authority_migration,
+    model,
+    object_diff,
+    provider_specs,
+    watches,
+)
 from windlass.controllers.openshift.machineset_sync.model import MachineSetSyncSettings
-from windlass.controllers.openshift.machineset_sync.reconcile import reconcile_machine_sets
+from windlass.controllers.openshift.machineset_sync.reconcile import (
+    deletes_machine_api,
+    not_ready_reason,
+    reconcile_machine_sets,
+)
 from windlass.controllers.openshift.machineset_sync.watches import InfrastructureTemplates
 from windlass.kube import client, discovery, errors, events, request_builders
-from windlass.kube.resources import Resource, Unstructured
+from windlass.kube.resources import CLUSTERS, NAMESPACES, Resource, Unstructured
 
 _KIND_REQUEUE_S = 15.0
 """Retry interval of discovery for a template kind that the server lacks."""
 
 _REQUEST_REQUEUE_S = 0.5
 """Requeue of a request of the autoscaler after a conflict with OpenShift's own sync, which writes often."""
+
+_DEFINITIONS = Resource(
+    "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False, Unstructured
+)
 
 _log = logging.getLogger(__name__)
 
@@ -44,28 +58,44 @@ class MachineSetSyncController:
     def __init__(self, context: controller_runtime.ControllerContext, settings: MachineSetSyncSettings) -> None:
         self._context, self._settings = context, settings
         self._applier = MachineSetApplier(context.api)
-        self._recorder = events.EventRecorder(context.api, model.MANAGER, window_s=context.event_window_s)
+        self._recorder = self._new_recorder()
         self._loop = controller_runtime.ReconcileLoop(context, self.name)
+        self._served = controller_runtime.ServedApis(context.api.clock, self._discover)
         self._other_sync = watches.OtherSync(context.api)
         self._overwritten: dict[str, set[ObjectVersion]] = {}
         self._settled: dict[str, tuple[object, ...]] = {}
         """Fingerprints of pairs that need no change."""
 
     def check_ready(self) -> str:
-        found = (self._other_sync.error, self._loop.check_ready())
+        found = (self._other_sync.error, self._served.sync_error or self._loop.check_ready())
         return "; ".join(item for item in found if item)
 
     async def run(self) -> None:
         """Run until cancelled."""
         await self._other_sync.wait_read()
-        cluster = self._settings.cluster or await find_infrastructure_name(self._context.api)
-        group, versions = machine_apis.CLUSTER_API.group, machine_apis.CLUSTER_API.versions
-        version = (await self._loop.wait_served_version(group, versions)).partition("/")[2]
+        await self._served.run(self._run)
+
+    async def _discover(self) -> tuple[str, str]:
+        """The version of Cluster API, and the name of the cluster. NotServedError while Cluster API is not served."""
+        api, group = self._context.api, machine_apis.CLUSTER_API.group
+        served = await controller_runtime.find_served_version(api, group, machine_apis.CLUSTER_API.versions)
+        cluster = self._settings.cluster or await find_infrastructure_name(api)
+        return served.partition("/")[2], cluster
+
+    async def _run(self, found: tuple[str, str]) -> None:
+        version, cluster = found
+        self._loop = controller_runtime.ReconcileLoop(self._context, self.name)
         self._applier.version = version
+        self._overwritten.clear()
+        self._settled.clear()
         watched = watches.MachineSetPairWatches(self._context.api, self._loop.informers, cluster, version)
+        self._recorder = self._new_recorder()
         self._loop.informers.spawn(self._recorder.run())
         self._loop.informers.spawn(self._other_sync.run(lambda: self._enqueue_all(watched)))
         await self._loop.run(lambda key: self._reconcile(key, watched))
+
+    def _new_recorder(self) -> events.EventRecorder:
+        return events.EventRecorder(self._context.api, model.MANAGER, window_s=self._context.event_window_s)
 
     def _enqueue_all(self, watched: watches.MachineSetPairWatches) -> None:
         self._settled.clear()
@@ -77,6 +107,7 @@ class MachineSetSyncController:
         if pair.machine_api is None and pair.cluster_api is None:
             self._overwritten.pop(key, None)
             self._settled.pop(key, None)
+            self._export(key, "")
             return None
         if self._is_stale(pair):
             return (
@@ -95,7 +126,11 @@ class MachineSetSyncController:
         if sync_plan.needs_machines:
             observed = dataclasses.replace(observed, machines=await watched.read_machines(pair))
             sync_plan = reconcile_machine_sets(observed, now_s)
+        if deletes_machine_api(sync_plan) and await self._is_cluster_api_going(pair):
+            sync_plan = reconcile_machine_sets(dataclasses.replace(observed, is_cluster_api_going=True), now_s)
         self._record_events(sync_plan, pair)
+        if not sync_plan.steps or sync_plan.condition is not None:
+            self._export(key, not_ready_reason(observed, sync_plan.condition))
         if sync_plan.steps:
             steps = ",".join(type(step).__name__ for step in sync_plan.steps)
             _log.info("synchronizing MachineSets: name=%s reason=%r steps=%s", key, sync_plan.reason, steps)
@@ -108,6 +143,28 @@ class MachineSetSyncController:
                 self._settled[key] = _fingerprint(observed, written_version)
         is_read = watched.knows_kinds(pair) and not observed.template_error
         return self._settings.resync_s if is_read else _KIND_REQUEUE_S
+
+    async def _is_cluster_api_going(self, pair: machine_apis.MachineSetPair) -> bool:
+        """True if a mirror is deleted because its definition, its namespace or the Cluster that owns it is.
+
+        They are read from the server: an informer may lag behind that of MachineSets. What cannot be read ends the
+        reconcile.
+        """
+        sets = watches.machine_sets(machine_apis.CLUSTER_API, self._applier.version)
+        namespace, cluster = machine_apis.CLUSTER_API.namespace, model.get_spec(pair.cluster_api).get("clusterName")
+        owner = None
+        if cluster:
+            owner = await self._find(CLUSTERS.at(sets.api_version).untyped(), cluster, namespace)
+        if pair.cluster_api is not None and (owner is None or model.is_deleting(owner)):
+            return True
+        definition = await self._find(_DEFINITIONS, f"{sets.plural}.{machine_apis.CLUSTER_API.group}")
+        return model.is_deleting(definition) or model.is_deleting(await self._find(NAMESPACES.untyped(), namespace))
+
+    async def _find(self, resource: Resource[Unstructured], name: str, namespace: str = "") -> model.Json | None:
+        try:
+            return await self._context.api.get(resource, name, namespace)
+        except errors.NotFound:
+            return None
 
     async def _carry_requests(
         self, pair: machine_apis.MachineSetPair, watched: watches.MachineSetPairWatches
@@ -135,6 +192,7 @@ class MachineSetSyncController:
         outcome = await self._applier.apply(sync_plan.steps, pair, watched.templates)
         self._overwritten[pair.name] = outcome.overwritten
         if outcome.failure is not None:
+            self._export(pair.name, outcome.failure.reason)
             if not outcome.overwritten:
                 await self._write_condition(outcome.failure, pair)
             raise controller_interface.RequeueError(f"{pair.name}: {outcome.error}")
@@ -160,6 +218,10 @@ class MachineSetSyncController:
             return _object_version(await self._applier.write_condition(status, pair))
         except (errors.NotFound, errors.Conflict):
             return None
+
+    def _export(self, name: str, reason: str) -> None:
+        """Export why a pair needs attention."""
+        self._context.metrics.set_not_ready(self.name, machine_apis.MACHINE_API.namespace, name, reason)
 
     def _is_stale(self, pair: machine_apis.MachineSetPair) -> bool:
         """True if the store still has a version that we have overwritten."""
@@ -311,8 +373,11 @@ class MachineSetApplier:
         new, old = _template_reference(body), _template_reference(there)
         if "apiGroup" not in new:
             return machine_apis.to_v1beta1(body)
-        resource = await templates.resource(f"{new['apiGroup']}/", new.get("kind") or old.get("kind") or "")
-        return machine_apis.to_v1beta1(body, resource.api_version)
+        version = provider_specs.template_api_version({**old, **new})
+        if not version:
+            found = await templates.resource(f"{new['apiGroup']}/", new.get("kind") or old.get("kind") or "")
+            version = found.api_version
+        return machine_apis.to_v1beta1(body, version)
 
     async def _patch(
         self, api: machine_apis.MachineApi, patch: model.Json, subresource: str, at: "CurrentObjects"

@@ -361,8 +361,9 @@ def mirror_spec_to_cluster_api(
     own = {key: value for key, value in _metadata_map(before, "labels").items() if CLUSTER_API_PREFIX in key}
     if there is not None:
         found["selector"] = there.get("selector") or {}
-        own |= found["selector"].get("matchLabels") or {}
-    template["metadata"]["labels"] = own | template["metadata"]["labels"]
+    # Labels of nodes may have the keys of Machines'. Cluster API refuses a template that its selector does not match.
+    selected = found["selector"].get("matchLabels") or {}
+    template["metadata"]["labels"] = own | template["metadata"]["labels"] | selected
     template["spec"] |= {"clusterName": cluster, **infrastructure_to_machine_spec(made_of)}
     return {**found, "clusterName": cluster}
 

@@ -328,6 +328,9 @@ class ObservedMachineSetPair:
     """Why templates may be missing here; empty if all were read."""
     has_other_sync: bool = False
     """True if OpenShift's own sync is running, and mirrors everything but what the autoscaler writes to a mirror."""
+    is_cluster_api_going: bool = False
+    """True if Cluster API's objects are deleted with their definition, namespace or Cluster: nobody deleted a mirror.
+    Known where a mirror is being deleted."""
     requests: "AutoscalerRequests" = field(default_factory=lambda: NO_REQUESTS)
     machines: tuple[MachineTwins, ...] | None = None
     """Machines read after the MachineSets; None if they were not read."""

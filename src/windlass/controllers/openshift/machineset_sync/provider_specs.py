@@ -65,6 +65,16 @@ def is_not_converted(machine_set: Json | None) -> bool:
     return machine_set is not None and name == not_converted_name(model.get_metadata(machine_set).get("name") or "")
 
 
+def template_api_version(reference: Json) -> str:
+    """The apiVersion of a template that does not exist, for v1beta1 of Cluster API, which refers by version.
+
+    Empty for a template that may exist: its version is the served one.
+    """
+    known = {provider.template_kind: provider.template_version for provider in PROVIDERS}
+    version, name = known.get(reference.get("kind") or ""), str(reference.get("name") or "")
+    return f"{_GROUP}/{version}" if version and name.endswith(NOT_CONVERTED_SUFFIX) else ""
+
+
 def infrastructure(machine_set: str, provider: Provider, value: Json) -> model.MachineInfrastructure:
     """What the mirror states of its Machines."""
     secret = value.get("userDataSecret")

@@ -4,7 +4,8 @@ Beside OpenShift's own sync only what the autoscaler wrote is carried over. Othe
 deletion, then finalizers, then the mirror: labels, annotations, spec, replicas, status. While neither API is
 authoritative nothing is mirrored. Where the Machines of a set cannot be converted, an existing mirror is still given
 what scaling needs. Deleting the authoritative MachineSet deletes both. Deleting a mirror deletes an authoritative
-MachineSet of Machine API, but not one of Cluster API.
+MachineSet of Machine API, but not one of Cluster API; and it deletes nothing if the mirror goes because Cluster API is
+removed.
 """
 
 import dataclasses
@@ -265,7 +266,34 @@ def plan_deletion(observed: model.ObservedMachineSetPair, holder: machine_apis.M
         return None
     if holder is machine_apis.CLUSTER_API and other is not None:
         return _delete_cluster_api_pair(observed)
+    if observed.is_cluster_api_going and not model.is_deleting(item):
+        released = _remove_finalizers(machine_apis.CLUSTER_API, other, _MIRROR_FINALIZERS)
+        return model.SyncPlan(released, reason="Cluster API is removed")
     return _delete_machine_api_pair(observed)
+
+
+def not_ready_reason(observed: model.ObservedMachineSetPair, condition: model.SynchronizedCondition | None) -> str:
+    """Why a pair needs attention; empty if its MachineSets are equal as far as scaling needs.
+
+    What a cloud's provider spec is made of is never converted: a mirror that is scaled all the same is as it should be.
+    """
+    if observed.machine_api is None:
+        return ""
+    if machine_apis.parse_authority(observed.machine_api) is MachineAuthority.MIGRATING:
+        return MachineAuthority.MIGRATING.value
+    is_scaled = observed.cluster_api is not None
+    if condition is None or condition.status != "False":
+        return ""
+    return "" if is_scaled and condition.reason == model.FAILED_TO_CONVERT_TO_CLUSTER_API else condition.reason
+
+
+def deletes_machine_api(sync_plan: model.SyncPlan) -> bool:
+    """True if a plan deletes the MachineSet of Machine API, and with it Machines that run the workload."""
+    return model.Delete(machine_apis.MACHINE_API) in sync_plan.steps
+
+
+_MIRROR_FINALIZERS = (model.CLUSTER_API_FINALIZER, model.FINALIZER)
+"""Those of a paused mirror, whose own controller removes none."""
 
 
 def _delete_machine_api_pair(observed: model.ObservedMachineSetPair) -> model.SyncPlan:
@@ -282,9 +310,8 @@ def _delete_machine_api_pair(observed: model.ObservedMachineSetPair) -> model.Sy
     if steps or has_remaining_templates(observed):
         return model.SyncPlan(tuple(steps), reason="deleted")
     if observed.cluster_api is not None:
-        taken = (model.CLUSTER_API_FINALIZER, model.FINALIZER)
         return model.SyncPlan(
-            _remove_finalizers(machine_apis.CLUSTER_API, observed.cluster_api, taken), reason="deleted"
+            _remove_finalizers(machine_apis.CLUSTER_API, observed.cluster_api, _MIRROR_FINALIZERS), reason="deleted"
         )
     return model.SyncPlan(_remove_finalizers(machine_apis.MACHINE_API, observed.machine_api), reason="deleted")
 
