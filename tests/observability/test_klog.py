@@ -128,6 +128,21 @@ def test_errors_may_have_a_stream_of_their_own(streams: Streams) -> None:
     assert streams.readouterr() == ("right\n", "wrong\n")
 
 
+def test_errors_in_json_may_have_a_stream_of_their_own(streams: Streams) -> None:
+    observability_klog.configure_logging(options.LoggingOptions(logging_format="json", log_json_split_stream=True))
+    LOG.warning("right")
+    LOG.error("wrong")
+    output = streams.readouterr()
+    assert [json.loads(text)["msg"] for text in output] == ["right", "wrong"]
+
+
+def test_the_header_names_the_directory_of_the_file_if_asked_to(streams: Streams) -> None:
+    for is_named in (False, True):
+        observability_klog.configure_logging(options.LoggingOptions(add_dir_header=is_named))
+        LOG.info("so")
+        assert ("observability/test_klog.py:" in streams.readouterr().err) is is_named
+
+
 def test_a_file_is_written_only_if_standard_error_is_not_wanted(streams: Streams, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "windlass.log"
     observability_klog.configure_logging(options.LoggingOptions(log_file=str(path), skip_headers=True))

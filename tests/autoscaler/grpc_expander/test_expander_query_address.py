@@ -125,3 +125,9 @@ def test_a_server_is_found_as_grpc_spells_its_address(text: str, target: str) ->
 
 def test_the_protocol_is_shipped() -> None:
     assert (Path(expander_query.__file__).parent / "expander.proto").is_file()
+
+
+def test_a_certificate_that_the_flag_names_and_that_there_is_not_is_refused() -> None:
+    given = process_options.ExpanderOptions(grpc_expander_url="localhost:1", grpc_expander_cert="/none/ca.pem")
+    with pytest.raises(InvalidInput, match=r"/none/ca\.pem"):
+        expander_query.open_expander(["grpc"], given)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.engine.loop import builders, strategies
 from windlass.engine import loop_memory
 from windlass.engine.loop import Decision, decide
-from windlass.engine.model import durable_memory, facts
+from windlass.engine.model import durable_memory, facts, node_groups
 from windlass.engine.model.deviations import ALL_DEVIATIONS
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
@@ -125,3 +125,10 @@ def test_it_ends_when_anything_changes() -> None:
 
 def test_the_peer_draws_anew_in_every_loop() -> None:
     assert builders.decide_once(one_idle_node(), builders.PEER).quiet_until_s == builders.NOW_S
+
+
+def test_a_decision_that_knows_of_a_refusal_does_not_stand() -> None:
+    """The next observation is without the refusal, and the group's backoff begins with this decision."""
+    refused = {"g": node_groups.InstanceError("Other", "no more")}
+    observation = builders.observe([builders.group("g")], [], [builders.pending("p", age_s=1000.0)], refused=refused)
+    assert builders.decide_once(observation).quiet_until_s == builders.NOW_S

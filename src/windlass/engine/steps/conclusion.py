@@ -188,6 +188,8 @@ def conclude(state: LoopState) -> Conclusion:
     until_s = min(until_s, min((time_s for time_s in times if time_s >= now_s), default=until_s))
     if timer.ran_out or timer.inquiry.was_needed or state.remediation.stop in NOT_ACTIONABLE:
         until_s = now_s  # the next loop may get further, or the expander may answer otherwise
+    if inputs.observation.refused:
+        until_s = now_s  # the next observation is without the refusals, and a group backs off from now on
     cached = CachedDecision(
         inputs.observation,
         inputs.snapshot.generation,
