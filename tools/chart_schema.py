@@ -112,8 +112,8 @@ def make_schema() -> str:
     def make(found: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         description = {"description": told[path]} if told.get(path) else {}
         if "flags" in found:
-            names = {"pattern": "^[a-z0-9][a-z0-9-]*$"}
-            return {"type": "object", **description, "propertyNames": names, "properties": taken[path[0]]}
+            # Names of flags are judged by the templates, which suggest the nearest one.
+            return {"type": "object", **description, "properties": taken[path[0]]}
         if "properties" not in found:
             return {**description, **found}
         below = {name: make(item, (*path, name)) for name, item in found["properties"].items()}

@@ -15,6 +15,8 @@ DISTRIBUTION = "windlass-autoscaler"
 PRICE_ANNOTATION = "windlass.internal/price-per-hour"
 FORMER_PRICE_ANNOTATION = "windlass.dev/price-per-hour"
 """The same in objects and recordings from before; read where the present one is not set."""
+CLUSTER_FINALIZER = "windlass.internal/machine-pools"
+"""Of Clusters that have MachinePools."""
 SIMULATOR_PREFIX = "simulator.windlass.internal/"
 """Of annotations that the simulator gives to its own objects."""
 

@@ -117,3 +117,12 @@ def test_pods_on_nodes_that_are_not_there_are_told() -> None:
 
     assert report["warnings"] == ["pods on unknown nodes are ignored: gone"]
     assert report["running"] == 1
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_nothing_that_can_be_read_is_no_cluster_without_pending_pods(output: str) -> None:
+    text = json.dumps([objects.pod("bad", cpu="1.5.3")]).encode()
+    outcome = windlass("fit", "-", "-o", output, stdin=text)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("windlass: -: found no Node and no Pod that can be read (Pod ns/bad: spec.containers")
+    assert outcome.err.count("\n") == 1

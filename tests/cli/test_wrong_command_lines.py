@@ -65,6 +65,12 @@ def test_a_bug_is_one_line_that_says_how_to_see_more(
         raise KeyError("odd")
 
 
+def test_a_message_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        error_messages.end("a\x1b[2J\u202eb\rc\td\nsecond line \u2713")
+    assert capsys.readouterr().err == "windlass: a\\x1b[2J\\u202eb\\rc\\td\nsecond line \u2713\n"
+
+
 def test_interruption_is_a_code_and_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended, error_messages.one_line_errors():
         raise KeyboardInterrupt

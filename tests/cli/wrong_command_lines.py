@@ -121,6 +121,11 @@ FLAGS = (
     "--balance-similar-node-groups=perhaps",
     "--logging-format=xml",
     "--kube-client-qps=x",
+    "--namespace=Not A Name",
+    "--leader-elect-resource-name=a_b",
+    "--leader-elect-resource-namespace=a.b",
+    "--status-config-map-name=A",
+    "--memory-config-map=a/b",
 )
 
 KUBECONFIGS = {
@@ -219,14 +224,82 @@ def find_wrong(folder: Path) -> Iterator[list[str]]:
     yield from (
         ["fit", str(name)] for name in (folder, folder / "missing", folder / "unclosed.yaml", folder / "nul.yaml")
     )
+    yield from _find_endless(folder)
+    yield from _find_too_large(folder)
     yield ["explain", "pod"]
+    yield ["explain", "pod", "a\nb\nc\nd", "--recording", str(folder / "no.rec")]
+    yield ["explain", "pod", "a", "-n", "\x1b[31m", "--recording", str(folder / "no.rec")]
+    yield ["\x1b[31mred"]
     yield ["explain", "machine", "a"]
     yield ["completion", "tcsh"]
     yield ["operator", "--controllers=none_such"]
+    yield from (
+        ["operator", f"--kubeconfig={folder / 'refused.kubeconfig'}", wrong]
+        for wrong in (
+            "--concurrency=0",
+            "--concurrency=-4",
+            "--kube-api-qps=-1",
+            "--kube-api-qps=nan",
+            "--kube-api-burst=0",
+            "--namespace=Not A Name",
+            "--leader-elect-namespace=a.b",
+            "--eks-anywhere-namespace=A",
+            "--lattice-autoscaler-discovery=/",
+        )
+    )
     yield ["apiserver", "--crds", str(folder / "missing")]
+    yield ["apiserver", "--port=0", "--crds", str(folder / "unreadable.yaml")]
     yield ["apiserver", "--objects", str(folder / "unclosed.yaml")]
     yield ["apiserver", "--address", "999.1.1.1"]
     yield ["top"]
+
+
+ENDLESS = "/dev/zero"
+
+
+def _find_endless(folder: Path) -> Iterator[list[str]]:
+    """Files that never end: reading one takes all memory there is."""
+    yield ["simulate", ENDLESS, "--report="]
+    yield ["simulate", "--from", ENDLESS, "--report="]
+    yield ["simulate", "--trace", ENDLESS, "--report="]
+    yield ["fit", ENDLESS]
+    yield ["fit", str(folder / "types.yaml"), "--scheduler-config-file", ENDLESS]
+    yield ["plan", f"--kubeconfig={ENDLESS}"]
+    yield ["plan", f"--kubeconfig={folder / 'refused.kubeconfig'}", f"--scheduler-config-file={ENDLESS}"]
+    yield ["status", "--address", "127.0.0.1:1", "--token-file", ENDLESS]
+    yield ["capture", "--recording", ENDLESS]
+    yield ["capture", "--recording", str(folder / "no.rec"), "--anonymise", "--key-file", ENDLESS]
+    yield ["apiserver", "--port=0", "--objects", ENDLESS]
+    yield ["apiserver", "--port=0", "--crds", ENDLESS]
+    yield ["apiserver", "--port=0", "--kubeconfig", ENDLESS]
+    yield ["replay", ENDLESS]
+    yield ["sweep", ENDLESS, "--try=--expander=price"]
+    yield ["operator", "--kubeconfig", ENDLESS]
+    yield ["simulate", "burst", "--report=", "--record", "/dev/null"]
+
+
+def _find_too_large(folder: Path) -> Iterator[list[str]]:
+    """Scenarios that no machine can hold, and names that no file can have."""
+    group = "name: x\nduration: 1h\ngroups: [{name: a, max: 3, capacity: {cpu: 4, memory: 8Gi}}]\n"
+    (folder / "fine.yaml").write_text(group)
+    fine = str(folder / "fine.yaml")
+    for change in (
+        "groups.a.max=99999999999999999999",
+        "groups.a.initial=999999999",
+        "groups.a.min=999999999",
+        "workloads=[{name: w, replicas: 999999999, requests: {cpu: 1}}]",
+        "name=../../x",
+        "name=a/b",
+        'name="a\\nb"',
+        "name=",
+        f"name={'n' * 200}",
+    ):
+        yield ["simulate", fine, "--report=", "--set", change]
+    yield ["simulate", fine, fine]
+    yield ["simulate", fine, "--report=", "--compare", "'"]
+    yield ["simulate", "b" * 5000]
+    (folder / "unreadable.yaml").write_text("kind: Node\n")
+    yield ["fit", str(folder / "unreadable.yaml")]
 
 
 def _find_tried() -> tuple[str, ...]:

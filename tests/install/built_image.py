@@ -20,6 +20,8 @@ from tools.image import build, debian, oci
 PLACE = ROOT / "build" / "image"
 _INPUTS = ("src", "scenarios", "tools", "requirements/image.txt", "pyproject.toml", "README.md", "LICENSE")
 SIZE_LIMIT_BYTES = 200_000_000
+USER = 65532
+"""Of the image; a pod may name another."""
 
 
 @functools.cache
@@ -38,6 +40,12 @@ def find_reason() -> str:
 def archive() -> Path:
     """The image as an archive. Skips the test where it cannot be built; a build that fails fails the test."""
     return _built() / f"windlass-{_version()}-{debian.read_architecture()}.oci.tar"
+
+
+def entry_point() -> list[str]:
+    """What the image runs where nobody says."""
+    words: list[str] = oci.read_manifest(archive())[1]["config"]["Entrypoint"]
+    return words
 
 
 def find_bill() -> Path:
@@ -113,7 +121,7 @@ _ISOLATION = (
 def sandbox(
     words: Sequence[str],
     *,
-    user: int = 65532,
+    user: int = USER,
     environment: Mapping[str, str] | None = None,
     mounts: Iterable[tuple[Path, str]] = (),
 ) -> list[str]:

@@ -86,9 +86,10 @@ def test_it_is_small_and_everything_in_it_belongs_to_root(entries: dict[str, tar
 def test_it_has_no_shell_no_compiler_and_no_package_manager(entries: dict[str, tarfile.TarInfo]) -> None:
     programs = {name for name, entry in entries.items() if re.search(r"(^|/)s?bin/", name) and not entry.isdir()}
     place = "opt/windlass/bin"
-    ours = {f"{place}/{name}" for name in ("python", "windlass", "kubectl-windlass", "cluster-autoscaler")}
+    ours = {f"{place}/{name}" for name in ("python", *dependencies.project()["scripts"])}
     assert programs == ours | {f"usr/bin/python{debian.PYTHON}"}
     assert "cluster-autoscaler" in entries
+    assert entries["var/run"].linkname == "/run", "tokens of ServiceAccounts are mounted there"
     tools = {"pip", "setuptools", "ensurepip", "hatchling", "pytest"}
     assert not {Path(name).name for name in entries if "python3" in name} & tools
 
@@ -157,7 +158,7 @@ for path in libraries:
 print("libraries", len(libraries) > 30)
 print("certificates", len(ssl.create_default_context().get_ca_certs()) > 100)
 print(zoneinfo.ZoneInfo("Europe/Berlin"))
-import h2, windlass.cli.autoscaler
+import google.protobuf, grpc, windlass.cli.autoscaler
 print("compiled", all(module.__cached__ and pathlib.Path(module.__cached__).exists() for module in
     list(sys.modules.values()) if getattr(module, "__cached__", None)))
 """

@@ -189,6 +189,7 @@ REFUSED = {
     "autoscaler.flag.expander=random": r"/autoscaler'.*'flag' not allowed",
     "autoscaler.flags.--expander=random": r"--expander",
     "autoscaler.flags.expandr=random": r"flags\.expandr: there is no flag --expandr; did you mean expander\?",
+    "autoscaler.flags.Expander=random": r"flags\.Expander: there is no flag --Expander; did you mean expander\?",
     "autoscaler.extraArgs.scale-down-uneeded-time=2m": r"extraArgs\.scale.*mean scale-down-unneeded-time\?",
     "autoscaler.customArgs={--v=4,--skip-node-with-local-storage}": r"s\[1\].*mean skip-nodes-with-local-storage\?",
     "autoscaler.flags.nothing-at-all-like-it=1": r"there is no flag --nothing-at-all-like-it\n",

@@ -1,5 +1,6 @@
 import asyncio
 import dataclasses
+import logging
 import random
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any
@@ -325,6 +326,18 @@ def test_pages_that_expire_under_way_begin_anew() -> None:
     assert [query.get("limit") for query in asked] == ["5", "5", None]  # the list that is begun anew comes in one piece
 
 
+def test_a_server_that_streams_no_lists_has_failed_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        assert scene.informer.last_error is None
+
+    with caplog.at_level(logging.INFO, logger="windlass.kube"):
+        scene = play(scenario, streaming=False)
+    scene.check()
+    assert scene.informer.counts.failures == 0
+    assert caplog.messages == []
+
+
 def test_an_answer_that_is_no_list_empties_no_sink() -> None:
     """A proxy that answers for a server that is away says 200, and something else."""
 
@@ -597,7 +610,7 @@ def test_an_object_that_no_decoder_takes_costs_neither_the_page_nor_the_stream(s
         assert sorted(scene.store.keys()) == ["ns/a", "ns/b", "ns/c"]
 
     scene = play(scenario, streaming=streaming)
-    assert scene.informer.counts.failures == (0 if streaming else 1)
+    assert scene.informer.counts.failures == 0
 
 
 def test_a_line_that_is_no_json_costs_the_object_that_it_names() -> None:

@@ -300,7 +300,7 @@ def test_the_page_takes_over_and_gives_back(bed: Bed, tmp_path: Path) -> None:
             api.wait_for("the event is there", lambda: run(events), lambda text: "machine_pool is ready" in text)
             pools, clusters = commands.take(2)
             assert "workers" in run(pools)
-            assert "windlass.dev/machine-pools" in run(clusters)
+            assert "windlass.internal/machine-pools" in run(clusters)
             run(*commands.take(1))
             annotations = bed.api.get(f"{_POOLS}/workers")["metadata"]["annotations"]
             assert len([key for key in annotations if "node-group" in key]) == 2

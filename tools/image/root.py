@@ -24,7 +24,8 @@ _MACHINES = {"amd64": ("x86_64", "lib64/ld-linux-x86-64.so.2"), "arm64": ("aarch
 """By Debian's name of the architecture: that of wheels and C libraries, and the program that loads others."""
 _NEWEST_GLIBC = 36
 """Of the suite: 2.36. Wheels say from which one on they run."""
-_PROGRAMS = "windlass", "kubectl-windlass", "cluster-autoscaler"
+_LINKS = {"var/run": "/run", "var/lock": "/run/lock"}
+"""Those that base-files makes when it is configured: tokens of ServiceAccounts are mounted at /var/run."""
 
 
 class BuildFailed(errors.WindlassError):
@@ -41,6 +42,9 @@ def add_debian(root: Path, packages: list[debian.Package]) -> None:
     }
     for name, text in files.items():
         (root / name).write_text(text)
+    for name, target in _LINKS.items():
+        (root / name).rmdir()
+        (root / name).symlink_to(target)
 
 
 def add_dependencies(root: Path, architecture: str) -> None:
@@ -70,8 +74,8 @@ def add_program(root: Path, epoch_s: int, directory: Path) -> Path:
     name, version = (dependencies.project()[key] for key in ("name", "version"))
     _install(root, "--no-index", "--no-deps", f"--find-links={directory}", f"{name}=={version}")
     scripts = dependencies.project()["scripts"]
-    for program in _PROGRAMS:
-        module, _, function = scripts[program].partition(":")
+    for program, place in scripts.items():
+        module, _, function = place.partition(":")
         _write_script(root / PLACE / "bin" / program, module, function)
     # Where a Deployment of Cluster Autoscaler looks for its program.
     module, _, function = scripts["cluster-autoscaler"].partition(":")

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from windlass import errors, scheduler_releases, selectors
+from windlass import errors, input_files, scheduler_releases, selectors
 from windlass.engine.model import settings
 from windlass.kube import client, fields, scheme, time_formats, transport, yaml_documents
 from windlass.kube import errors as kube_errors
@@ -315,7 +315,7 @@ DEFAULT_PROFILE = SchedulerProfile()
 def load_profile(path: Path) -> SchedulerProfile:
     """Load the profile of a file. InvalidInput says where, what was found and what is accepted."""
     try:
-        text = path.read_bytes()
+        text = input_files.read_bytes(path)
     except OSError as error:
         raise errors.InvalidInput(f"{path}: {error.strerror}") from error
     return parse_profile(text, str(path))

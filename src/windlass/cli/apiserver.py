@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from windlass import errors
+from windlass import errors, input_files
 
 if TYPE_CHECKING:
     from windlass.apiserver import server
@@ -135,6 +135,8 @@ def _install(served: "server.Server", paths: list[Path], *, with_defaults: bool)
                 given[name] = narrowed
                 if others := [entry for entry in left_out if entry != version]:
                     notes.append(f"{name}: serving {version} only, not {', '.join(others)}")
+    if paths and not given:
+        raise errors.InvalidInput(f"--crds {paths[0]}: found no CustomResourceDefinition, expected one or more")
     defaults = api_client.list_crds() if with_defaults else []
     wanted = [*given.values(), *(each for each in defaults if each["metadata"]["name"] not in given)]
     try:
@@ -190,7 +192,7 @@ def _check_replaceable(path: Path) -> None:
 
     with contextlib.suppress(FileNotFoundError):
         try:
-            text = path.read_bytes()
+            text = input_files.read_bytes(path)
             found = msgspec.json.decode(text) if text.strip() else {"current-context": _NAME}
             if found["current-context"] == _NAME and len(found.get("clusters", ())) <= 1:
                 return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from windlass import errors
+from windlass import errors, input_files
 from windlass.cli import output_files, query_source
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _read_key(file: Path | None) -> bytes:
         if not file.exists():
             file.touch(mode=0o600, exist_ok=False)
             file.write_text(secrets.token_hex(_KEY_BYTES) + "\n")
-        key = file.read_bytes().strip()
+        key = input_files.read_bytes(file).strip()
     except (OSError, ValueError) as error:
         raise errors.InvalidInput(f"--key-file {file}: cannot be used: {error}") from None
     if not key:

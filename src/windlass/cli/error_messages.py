@@ -5,6 +5,7 @@ A traceback is for developers: WINDLASS_TRACEBACK=1 shows it. The autoscaler its
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import NoReturn
@@ -19,6 +20,9 @@ INTERNAL_ERROR = 70
 """Exit code for a bug, as sysexits has it."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
+
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What would move the cursor or turn the direction of text: names in messages may come from anywhere."""
 
 TRACEBACK_VARIABLE = "WINDLASS_TRACEBACK"
 
@@ -36,7 +40,8 @@ def one_line_errors() -> Iterator[None]:
 
 def end(message: str, code: int = UNUSABLE) -> NoReturn:
     """Print the line and exit."""
-    print(f"windlass: {message}", file=sys.stderr)
+    shown = _CONTROL.sub(lambda found: repr(found[0])[1:-1], message)
+    print(f"windlass: {shown}", file=sys.stderr)
     sys.exit(code)
 
 

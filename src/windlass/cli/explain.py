@@ -68,6 +68,8 @@ def explain(
 
     if kind == "pod" and "/" in name:
         namespace, _, name = name.partition("/")
+    if not name.isprintable() or not namespace.isprintable():
+        raise errors.InvalidInput(f"found {namespace!r}, {name!r}: expected the name of a {kind}")
     question = ExplainQuery(SubjectKind(kind), name, namespace if kind == "pod" else "")
     source = query_source.find_source(address, recording, at, flags)
     _check_watch(source, is_watched=watch)

@@ -88,10 +88,10 @@ def fit(
     )
     objects = manifest_input.read_documents([first, *more])
     cluster_objects = cluster_dump.read_objects(objects, scheduler_releases.KNOWN_RELEASES[kube_scheduler_version])
-    if not (cluster_objects.nodes or cluster_objects.pods or cluster_objects.set_aside):
-        raise errors.InvalidInput(
-            f"{', '.join((first, *more))}: found no Node and no Pod, expected {manifest_input.EXPECTED_OBJECTS}"
-        )
+    if not (cluster_objects.nodes or cluster_objects.pods):
+        sources, bad = ", ".join((first, *more)), cluster_objects.set_aside
+        what = f"no Node and no Pod that can be read ({bad[0]})" if bad else "no Node and no Pod"
+        raise errors.InvalidInput(f"{sources}: found {what}, expected {manifest_input.EXPECTED_OBJECTS}")
     verbose = verbose or output == "wide"
     found = fit_analysis.make_report(
         cluster_objects, fit_analysis.find_scheduling_gates(objects), profile, explain, verbose=verbose

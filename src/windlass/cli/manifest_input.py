@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from windlass import errors
+from windlass import errors, input_files
 from windlass.kube import scheme, yaml_documents
 
 STANDARD_INPUT = "-"
@@ -52,7 +52,8 @@ def _first_byte(text: bytes) -> bytes:
 def _load(source: str) -> bytes:
     """All bytes of a source, as UTF-8."""
     try:
-        text = sys.stdin.buffer.read() if source == STANDARD_INPUT else Path(source).read_bytes()
+        is_piped = source == STANDARD_INPUT
+        text = input_files.read_stream(sys.stdin.buffer) if is_piped else input_files.read_bytes(Path(source))
     except OSError as error:
         raise errors.InvalidInput(f"{source}: {(error.strerror or str(error)).lower()}") from error
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # some shells write a byte order mark into files

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from windlass import errors, label_syntax
+
 if TYPE_CHECKING:
     from windlass.controllers import operator_process
     from windlass.kube import client
@@ -141,6 +143,15 @@ def operator(
     from windlass.runtime import leader_election, shutdown
 
     operator_process.parse_controller_names(controllers)
+    _check_numbers(
+        ("concurrency", concurrency, 1), ("kube-api-qps", kube_api_qps, 0), ("kube-api-burst", kube_api_burst, 1)
+    )
+    _check_namespaces(
+        ("namespace", namespace),
+        ("leader-elect-namespace", leader_elect_namespace),
+        ("eks-anywhere-namespace", eks_anywhere_namespace),
+        ("lattice-autoscaler-discovery", lattice_autoscaler_discovery),
+    )
     logging.basicConfig(level=klog.verbosity_level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     options = OperatorOptions(
         controllers,
@@ -184,6 +195,18 @@ def operator(
     except leader_election.LeadershipLost as lost:
         logging.getLogger(__name__).error("%s", lost)
         return 1
+
+
+def _check_numbers(*given: tuple[str, float, int]) -> None:
+    for name, found, least in given:
+        if not least <= found < float("inf"):
+            raise errors.InvalidInput(f"--{name}: found {found:g}, expected {least} or more")
+
+
+def _check_namespaces(*given: tuple[str, str]) -> None:
+    for name, found in given:
+        if found and label_syntax.check_dns_label(found):
+            raise errors.InvalidInput(f"--{name}: found {found!r}, expected the name of a namespace")
 
 
 @dataclass(frozen=True, slots=True)

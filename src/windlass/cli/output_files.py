@@ -30,6 +30,8 @@ def check(option: str, path: Path) -> None:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise errors.InvalidInput(f"{option} {path}: it is a directory; expected a file")
+        if option == "--record" and not stat.S_ISREG(mode):  # recordings are rotated
+            raise errors.InvalidInput(f"{option} {path}: it is no regular file; expected one, or none")
         if stat.S_ISREG(mode) and not _is_ours(path, _BEGINNINGS[option]):
             raise errors.InvalidInput(
                 f"{option} {path}: it exists and windlass did not write it; expected another file"

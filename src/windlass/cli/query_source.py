@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windlass import errors
+from windlass import errors, input_files
 
 if TYPE_CHECKING:
     from windlass.autoscaler import app
@@ -141,7 +141,7 @@ def _read_token(token: str | None, file: Path | None) -> str:
     if token:
         raise errors.InvalidInput("--token: found --token-file as well, expected one of them")
     try:
-        return _check_token(f"--token-file {file}", file.read_text(encoding="utf-8").strip())
+        return _check_token(f"--token-file {file}", input_files.read_text(file).strip())
     except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidInput(f"--token-file {file}: cannot be read: {error}") from None
 

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 import windlass
-from windlass import errors
+from windlass import errors, input_files
 from windlass.autoscaler.options import command_line, flags
 from windlass.cli import capture, output_files
 from windlass.kube import yaml_documents
@@ -48,7 +48,7 @@ def _find_scenario(name: str) -> Path:
     if path.exists() or path.suffix in (".yaml", ".yml") or "/" in name:
         return path
     if name not in known:
-        raise errors.InvalidInput(f"{name}: found no such file, accepted is a file or one of {', '.join(known)}")
+        raise errors.InvalidInput(f"{name:.100}: found no such file, accepted is a file or one of {', '.join(known)}")
     return known[name]
 
 
@@ -57,7 +57,7 @@ def _read_scenario(path: Path, changes: Sequence[str]) -> model.Scenario:
     story = loader.load_scenario(path) if text is None else loader.parse_scenario(text, str(path))
     if not changes:
         return story
-    plain = yaml.safe_load(path.read_text() if text is None else text)
+    plain = yaml.safe_load(input_files.read_text(path) if text is None else text)
     for change in changes:
         _set_field(plain, change)
     return loader.parse_scenario(yaml.safe_dump(plain, sort_keys=False), f"{path} with --set {' --set '.join(changes)}")
@@ -129,7 +129,10 @@ def read_settings(worlds: Sequence[model.Scenario], compared: Sequence[str]) -> 
 
 
 def _split_flags(text: str) -> dict[str, str]:
-    words = command_line.split_arguments(shlex.split(text))
+    try:
+        words = command_line.split_arguments(shlex.split(text))
+    except ValueError as error:  # a quotation mark without its other half
+        raise errors.InvalidInput(f"--compare: found {text!r}: {str(error).lower()}") from None
     if words.stray or not words.given:
         raise errors.InvalidInput(f"--compare: found {text!r}, accepted are flags: --compare '--expander=price'")
     return {name: values[-1] for name, values in words.given.items()}

@@ -163,6 +163,7 @@ def simulate(
     shown = (serve_address, speed) if serve else None
     report = output_files.choose_report() if report is None else report
     outputs = [tuple(_output_path(path, one.name, len(worlds)) for path in (report, record)) for one, _ in worlds]
+    _check_names([one.name for one, _ in worlds], any(path for files in outputs for path in files))
     for option, path in (pair for files in outputs for pair in zip(("--report", "--record"), files, strict=True)):
         if path is not None:
             output_files.check(option, path)
@@ -172,6 +173,15 @@ def simulate(
         if file is not None:
             _print_recording(file, output)
     return 0 if all(met) else 1
+
+
+def _check_names(names: Sequence[str], is_written: bool) -> None:
+    """One report for each: a second one of a name would replace the first."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if is_written and twice:
+        raise errors.InvalidInput(
+            f"found {twice[0]} twice, expected scenarios of different names, or --report= to write none"
+        )
 
 
 def _check_served(worlds: int, settings: int, speed: float) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from windlass import clock, errors
+from windlass import clock, errors, input_files
 from windlass.kube import errors as kube_errors
 from windlass.kube import kubeconfig, transport
 
@@ -114,7 +114,7 @@ class FileCredentials:
 
 def _read(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        content = input_files.read_bytes(path)
     except OSError as error:
         raise kube_errors.CredentialsFailed(str(path), error.strerror or str(error)) from error
     if not content.strip():

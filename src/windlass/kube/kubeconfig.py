@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from windlass import errors
+from windlass import errors, input_files
 from windlass.kube import yaml_documents
 
 
@@ -199,7 +199,7 @@ def _merge(into: dict[str, FileEntry[T]], entries: Iterable[tuple[str, T]], path
 def _read(path: Path) -> _File:
     where = f"kubeconfig {path}"
     try:
-        text = path.read_bytes()
+        text = input_files.read_bytes(path)
     except OSError as error:
         raise errors.InvalidInput(f"{where}: {error.strerror}") from error
     return _decode(text, where)

@@ -231,12 +231,13 @@ class Reflector(Generic[T]):
 
     def fail(self, error: kube_errors.KubeError, lasted_s: float = 0.0) -> None:
         """Handle a failed request or a stream that broke after `lasted_s`."""
+        if self._mode is _Mode.STREAMING_LIST and _is_unsupported(error):  # no failure: older servers have lists only
+            _log.debug("lists are not streamed: resource=%s error=%s", self._resource.plural, error)
+            self._fall_back_to_pages()
+            return
         self.counts.failures += 1
         self.last_error = error
         _log.info("list or watch failed: resource=%s error=%s", self._resource.plural, error)
-        if self._mode is _Mode.STREAMING_LIST and _is_unsupported(error):
-            self._fall_back_to_pages()
-            return
         if lasted_s >= _HEALTHY_STREAM_S:
             self._failures = 0
         self._back_off(error.retry_after_s)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib import parse
 
-from windlass import clock, errors
+from windlass import clock, errors, input_files
 from windlass.kube import auth, http_transport, kubeconfig, transport
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -395,7 +395,7 @@ def _join_names(among: Mapping[str, object]) -> str:
 
 def _read_file(path: Path, where: str) -> bytes:
     try:
-        return path.read_bytes()
+        return input_files.read_bytes(path)
     except OSError as error:
         raise errors.InvalidInput(f"{where}: {path}: {error.strerror}") from error
 

@@ -11,12 +11,13 @@ file, line and column. The machine types become node groups; each pod runs as lo
 import csv
 import gzip
 import pathlib
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from windlass import errors
+from windlass import errors, input_files
 from windlass.simulator.cluster import api_client
 from windlass.simulator.cluster.node_groups import DelayDistribution
 from windlass.simulator.cluster.node_lifecycle import RUN, format_delay
@@ -111,9 +112,9 @@ class _Row:
 
 def _read_rows(path: pathlib.Path) -> Iterator[_Row]:
     try:
-        raw = path.read_bytes()
+        raw = input_files.read_bytes(path)
         text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InvalidTrace(f"{path}: {error}") from None
     for i, cells in enumerate(csv.DictReader(text.splitlines())):
         yield _Row(str(path), i + 2, cells)

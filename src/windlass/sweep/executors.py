@@ -187,7 +187,7 @@ def _run_worker(connection: "connection.Connection[RunOutcome, RunRequest]", pac
             connection.send(run_task(packed, *connection.recv()))
 
 
-_CONNECT_TIMEOUT_S = 5.0
+_CONNECT_TIMEOUT_S = 3.0
 """Timeout for the scheduler's answer and for the first worker."""
 
 _QUEUED_PER_THREAD = 2

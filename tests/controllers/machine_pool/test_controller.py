@@ -414,7 +414,7 @@ async def test_a_cluster_without_pools_is_let_go(scene: World, stage: Stage) -> 
     async with running_pool(scene, stage):
         held = await scene.get("Cluster", "work")
         assert held is not None
-        assert held["metadata"]["finalizers"] == ["windlass.dev/machine-pools"]
+        assert held["metadata"]["finalizers"] == ["windlass.internal/machine-pools"]
         await scene.delete("MachinePool", "p")
         await scene.settle()
         let_go = await scene.get("Cluster", "work")

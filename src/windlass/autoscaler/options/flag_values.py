@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from windlass import quantity, scheduler_releases
+from windlass import label_syntax, quantity, scheduler_releases
 from windlass.engine.expanders import chain
 from windlass.engine.model import settings
 from windlass.kube import time_formats
@@ -60,6 +60,18 @@ def read_duration_s(texts: Sequence[str]) -> float:
 
 
 def read_text(texts: Sequence[str]) -> str:
+    return texts[-1]
+
+
+def read_namespace(texts: Sequence[str]) -> str:
+    if texts[-1] and label_syntax.check_dns_label(texts[-1]):
+        raise ValueError("the name of a namespace: lower-case letters, digits and '-'")
+    return texts[-1]
+
+
+def read_object_name(texts: Sequence[str]) -> str:
+    if texts[-1] and label_syntax.check_dns_subdomain(texts[-1]):
+        raise ValueError("the name of an object: lower-case letters, digits, '-' and '.'")
     return texts[-1]
 
 
@@ -237,6 +249,8 @@ BOOL_READERS: frozenset[ValueReader] = frozenset({read_bool, read_locked})
 
 VALUE_KINDS: Mapping[ValueReader, str] = {
     read_address: "host:port",
+    read_namespace: "text",
+    read_object_name: "text",
     read_array: "text, repeatable",
     read_bool: "bool",
     read_bounds: "min:max",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass import label_syntax
+from windlass import label_syntax, product
 from windlass.controllers.controller_interface import Event
 
 GROUP = "cluster.x-k8s.io"
@@ -24,7 +24,7 @@ POOL_NAME_LABEL = "cluster.x-k8s.io/pool-name"
 
 FINALIZER = "machinepool.cluster.x-k8s.io"
 
-CLUSTER_FINALIZER = "windlass.dev/machine-pools"
+CLUSTER_FINALIZER = product.CLUSTER_FINALIZER
 """Finalizer of Clusters: a Cluster stays until its pools are gone. Without its gate MachinePool, Cluster API's Cluster
 controller neither deletes pools nor waits for them, and providers do not delete instances of a Cluster that is gone."""
 

@@ -15,9 +15,17 @@ import msgspec
 import yaml
 from msgspec import inspect
 
-from windlass import errors, quantity
+from windlass import errors, input_files, quantity
 from windlass.kube import yaml_documents
 from windlass.simulator.scenario import model
+
+MAX_REPLICAS = 2**31 - 1
+"""Of a node group, as in Cluster API."""
+MAX_MACHINES, MAX_PODS = 100_000, 1_000_000
+"""Of one group at the beginning, and of one workload: ten times what has been measured, and what memory holds."""
+
+_NAME = re.compile(r"(?![.\s])[^/\\\x00-\x1f\x7f]{1,100}")
+"""Of a scenario: files are named after it."""
 
 TOTAL_MEASURES = (
     "pods",
@@ -86,6 +94,8 @@ def node_group_name(group: model.Group, zone: str) -> str:
 
 
 def _check_head(scenario: model.Scenario) -> Iterator[FieldError]:
+    if not _NAME.fullmatch(scenario.name):
+        yield ("name",), f"found {scenario.name!r:.120}, expected 1 to 100 characters that a file name can have"
     if scenario.duration <= 0:
         yield ("duration",), "found 0, accepted is a duration above zero"
     if scenario.sample <= 0:
@@ -121,12 +131,21 @@ def _check_groups(scenario: model.Scenario) -> Iterator[FieldError]:
 
 
 def _check_sizes(group: model.Group, at: Path) -> Iterator[FieldError]:
+    for field in ("min", "max"):
+        yield from _check_limit(getattr(group, field), MAX_REPLICAS, (*at, field))
+    first = group.min if group.initial is None else group.initial
+    yield from _check_limit(first, MAX_MACHINES, (*at, "min" if group.initial is None else "initial"))
     if group.min < 0:
         yield (*at, "min"), f"found {group.min}, accepted is zero or more"
     if group.max < max(group.min, 1):
         yield (*at, "max"), f"found {group.max}, accepted is at least {max(group.min, 1)}"
     if group.initial is not None and group.initial < 0:
         yield (*at, "initial"), f"found {group.initial}, accepted is zero or more"
+
+
+def _check_limit(found: int, most: int, at: Path) -> Iterator[FieldError]:
+    if found > most:
+        yield at, f"found {found}, expected at most {most}"
 
 
 def _check_amounts(amounts: model.Amounts, at: Path) -> Iterator[FieldError]:
@@ -149,6 +168,7 @@ def _check_workloads(scenario: model.Scenario) -> Iterator[FieldError]:
         yield from bad
         if workload.replicas < 0:
             yield (*at, "replicas"), f"found {workload.replicas}, accepted is zero or more"
+        yield from _check_limit(workload.replicas, MAX_PODS, (*at, "replicas"))
         if workload.daily is not None and not 0 <= workload.daily.low <= workload.daily.high:
             yield (
                 (*at, "daily"),
@@ -252,6 +272,7 @@ def _check_timeline(scenario: model.Scenario) -> Iterator[FieldError]:
         for field in ("to", "count", "times"):
             if getattr(step, field, 0) < 0:
                 yield (*at, field), f"found {getattr(step, field)}, accepted is zero or more"
+            yield from _check_limit(getattr(step, field, 0), MAX_PODS, (*at, field))
 
 
 def _check_expectations(scenario: model.Scenario) -> Iterator[FieldError]:
@@ -337,7 +358,7 @@ class InvalidScenario(errors.InvalidInput):
 
 def load_scenario(path: pathlib.Path) -> model.Scenario:
     try:
-        text = path.read_text()
+        text = input_files.read_text(path)
     except OSError as error:
         raise InvalidScenario(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
