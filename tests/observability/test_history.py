@@ -13,9 +13,8 @@ from windlass.engine.model import facts, node_groups
 from windlass.engine.model.settings import Settings
 from windlass.explain.decision_view import DecisionView
 from windlass.observability import decision_details, decision_log, history, status_publisher
-from windlass.observability.decision_details import DecisionDetail
 from windlass.observability.decision_log import DecisionLog, LogEntry
-from windlass.observability.status_model import PublishedHistory
+from windlass.observability.status_model import DecisionDetail, PublishedHistory
 from windlass.observability.status_publisher import StatusPublisher
 
 MIB = 2**20

@@ -5,11 +5,9 @@ an upper limit, and `left_out` counts what is beyond it, so the size of a detail
 """
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
-
-import msgspec
 
 from windlass.engine.drain_loop import DrainLoopResult
 from windlass.engine.model import cluster_health, plan
@@ -17,6 +15,13 @@ from windlass.engine.model.drains import DrainPhase
 from windlass.engine.model.scale_up_status import PodEquivalenceGroup, ScaleUpProposal
 from windlass.explain import explain_context
 from windlass.explain.decision_view import DecisionView
+from windlass.observability.status_model import (
+    DecisionDetail,
+    NodeDetail,
+    OptionDetail,
+    PodSetDetail,
+    RefusalDetail,
+)
 
 MAX_OPTIONS = 20
 MAX_POD_SETS = 20
@@ -33,79 +38,6 @@ _MAX_AWAITED = 32
 """Maximum of scale-ups per group whose nodes are awaited: the oldest is given up first."""
 
 T = TypeVar("T")
-
-
-class OptionDetail(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One option that the expander had, with the figures that expanders compare."""
-
-    group: str
-    nodes: int
-    pods: int
-    waste: float = 0.0
-    """Sum of the unused fractions of CPU and memory."""
-    price_per_hour: float | None = None
-    """Price of all new nodes; None where it is unknown."""
-    dropped_by: str = ""
-    """The expander that dropped the option; empty if none did."""
-    is_chosen: bool = False
-
-
-class PodSetDetail(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Equivalent pods."""
-
-    pod: str
-    """One of them, as namespace/name."""
-    count: int
-    requests: Mapping[str, int] = {}
-    """Requests of one pod: millicores, bytes, counts."""
-    is_helped: bool = True
-
-
-class RefusalDetail(msgspec.Struct, frozen=True):
-    """Why a group does not fit a number of pods."""
-
-    group: str
-    reason: str
-    pods: int
-
-
-class NodeDetail(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node that is removed, with what was measured."""
-
-    name: str
-    used: float | None = None
-    """Requested share of `resource`; None if it was not measured."""
-    resource: str = ""
-    unneeded_s: float | None = None
-    """Seconds for which the node was unneeded."""
-    evicted: int = 0
-    pods: tuple[str, ...] = ()
-    """Pods to evict, the first of them."""
-
-
-class DecisionDetail(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one decision was based on."""
-
-    sizes: tuple[tuple[str, int, int], ...] = ()
-    """Group, size before and after, of groups that grow."""
-    options: tuple[OptionDetail, ...] = ()
-    expanders: tuple[str, ...] = ()
-    """Expanders that were applied, in order."""
-    opinion: str = ""
-    """Response of the external gRPC expander."""
-    pods: tuple[PodSetDetail, ...] = ()
-    refusals: tuple[RefusalDetail, ...] = ()
-    nodes: tuple[NodeDetail, ...] = ()
-    left_out: Mapping[str, int] = {}
-    """Number of options, pods, refusals and nodes beyond the limits, by field."""
-
-
-class DecisionOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that followed a decision."""
-
-    at_s: float
-    said: str
-    is_bad: bool = False
 
 
 def describe_scale_up(proposal: ScaleUpProposal) -> DecisionDetail:

@@ -21,7 +21,8 @@ from windlass.engine.model.drains import DrainPhase
 from windlass.engine.model.scale_up_status import ScaleUpProposal, ScaleUpResult
 from windlass.explain.decision_view import DecisionView
 from windlass.observability import decision_details
-from windlass.observability.decision_details import DecisionDetail, DecisionOutcome, OutcomeTracker
+from windlass.observability.decision_details import OutcomeTracker
+from windlass.observability.status_model import DecisionDetail, DecisionOutcome
 
 _MAX_SHOWN = 5
 """Maximum number of names in a line."""

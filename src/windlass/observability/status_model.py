@@ -9,8 +9,6 @@ from typing import TypeVar
 
 import msgspec
 
-from windlass.observability import decision_details
-
 
 class NodeState(enum.StrEnum):
     """State of a node."""
@@ -281,13 +279,86 @@ class PublishedHistory(msgspec.Struct, frozen=True):
     """Number of decisions since the start, those that are no longer kept included."""
 
 
+class OptionDetail(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One option that the expander had, with the figures that expanders compare."""
+
+    group: str
+    nodes: int
+    pods: int
+    waste: float = 0.0
+    """Sum of the unused fractions of CPU and memory."""
+    price_per_hour: float | None = None
+    """Price of all new nodes; None where it is unknown."""
+    dropped_by: str = ""
+    """The expander that dropped the option; empty if none did."""
+    is_chosen: bool = False
+
+
+class PodSetDetail(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Equivalent pods."""
+
+    pod: str
+    """One of them, as namespace/name."""
+    count: int
+    requests: Mapping[str, int] = {}
+    """Requests of one pod: millicores, bytes, counts."""
+    is_helped: bool = True
+
+
+class RefusalDetail(msgspec.Struct, frozen=True):
+    """Why a group does not fit a number of pods."""
+
+    group: str
+    reason: str
+    pods: int
+
+
+class NodeDetail(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A node that is removed, with what was measured."""
+
+    name: str
+    used: float | None = None
+    """Requested share of `resource`; None if it was not measured."""
+    resource: str = ""
+    unneeded_s: float | None = None
+    """Seconds for which the node was unneeded."""
+    evicted: int = 0
+    pods: tuple[str, ...] = ()
+    """Pods to evict, the first of them."""
+
+
+class DecisionDetail(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one decision was based on."""
+
+    sizes: tuple[tuple[str, int, int], ...] = ()
+    """Group, size before and after, of groups that grow."""
+    options: tuple[OptionDetail, ...] = ()
+    expanders: tuple[str, ...] = ()
+    """Expanders that were applied, in order."""
+    opinion: str = ""
+    """Response of the external gRPC expander."""
+    pods: tuple[PodSetDetail, ...] = ()
+    refusals: tuple[RefusalDetail, ...] = ()
+    nodes: tuple[NodeDetail, ...] = ()
+    left_out: Mapping[str, int] = {}
+    """Number of options, pods, refusals and nodes beyond the limits, by field."""
+
+
+class DecisionOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that followed a decision."""
+
+    at_s: float
+    said: str
+    is_bad: bool = False
+
+
 class DecisionReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """One decision with all that is kept of it."""
 
     decision: PublishedDecision
-    detail: decision_details.DecisionDetail | None = None
+    detail: DecisionDetail | None = None
     """None: it had none, or it is no longer kept."""
-    outcomes: tuple[decision_details.DecisionOutcome, ...] = ()
+    outcomes: tuple[DecisionOutcome, ...] = ()
 
 
 MAX_DECISIONS = 300

@@ -19,9 +19,9 @@ import msgspec
 
 from windlass import clock, formatting
 from windlass.kube import errors, transport
-from windlass.observability.decision_details import DecisionOutcome
 from windlass.observability.decision_log import LogEntry
 from windlass.observability.options import ReportingOptions
+from windlass.observability.status_model import DecisionOutcome
 from windlass.simulator import metrics, workload_trace
 from windlass.simulator.cluster import api_client, node_groups
 from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
