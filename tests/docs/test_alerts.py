@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from testbed import cache, components
-from tools import metrics_reference, source_analysis
+from tools import markdown_documents, metrics_reference, source_analysis
+from windlass.autoscaler import shadow_comparison
 
 RULES = source_analysis.ROOT / "deploy" / "monitoring" / "alerts.yaml"
 SERIES = Path(__file__).with_name("alerts.yaml")
@@ -62,6 +63,21 @@ def test_an_alert_says_how_bad_it_is_what_happens_and_where_to_read_on(rule: dic
 @pytest.mark.parametrize("rule", read_alerts(), ids=lambda rule: rule["alert"])
 def test_metrics_and_labels_of_an_alert_exist(rule: dict[str, Any]) -> None:
     assert find_unknown(rule["expr"]) == []
+
+
+def find_expressions() -> list[str]:
+    """PromQL in documents."""
+    texts = (markdown_documents.read(path) for path in markdown_documents.find_documents())
+    return [block for text in texts for block in re.findall(r"^```promql\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
+
+
+def test_expressions_in_documents_name_metrics_labels_and_verdicts_that_exist() -> None:
+    expressions = find_expressions()
+    assert len(expressions) >= 2
+    assert [find_unknown(expression) for expression in expressions] == [[] for _ in expressions]
+    verdicts = re.findall(r"verdict!?=~?\"([^\"]*)\"", "".join(expressions))
+    asked = {word for words in verdicts for word in words.split("|")}
+    assert asked == {shadow_comparison.VerdictKind.AGREED.value, shadow_comparison.VerdictKind.LATE.value}
 
 
 def test_metrics_that_do_not_exist_are_noticed() -> None:

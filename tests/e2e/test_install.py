@@ -24,7 +24,6 @@ from tests.install.rendered_manifests import NAMESPACE, OPENSHIFT, OVERLAYS, VAL
 PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 DEFINITIONS = "example/prometheus-operator-crd"
 SIZE = {"cpu": "4", "memory": "16Gi", "pods": "110"}
-GROUP = f"/apis/{objects.CLUSTER_API}/namespaces/default/machinedeployments/workers"
 
 
 @pytest.fixture(scope="module")
@@ -95,35 +94,45 @@ def pod(bed: Bed) -> Object:
     return found[0]
 
 
-@pytest.fixture
-def group(bed: Bed) -> str:
+def add_group(bed: Bed, name: str) -> str:
     """A group of one node, which may have five."""
-    for body in objects.machine_deployment("workers", 1, node={"capacity": SIZE}, annotations=BOUNDS):
+    for body in objects.machine_deployment(name, 1, node={"capacity": SIZE}, annotations=BOUNDS):
         bed.api.add(body)
-    return "workers"
+    return f"/apis/{objects.CLUSTER_API}/namespaces/default/machinedeployments/{name}"
 
 
-@pytest.fixture
-def web(bed: Bed, group: str) -> str:
-    """A Deployment each of whose replicas takes most of a node."""
+def add_deployment(bed: Bed, group: str) -> str:
+    """A Deployment each of whose replicas takes most of a node of a group."""
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
-    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    bed.api.add(objects.made("apps/v1", "Deployment", "web", "default", spec))
-    return "/apis/apps/v1/namespaces/default/deployments/web"
+    pod = {"containers": [container], "nodeSelector": {"node.cluster.x-k8s.io/group": group}}
+    template = {"metadata": {"labels": {"app": group}}, "spec": pod}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": group}}, "template": template}
+    bed.api.add(objects.made("apps/v1", "Deployment", group, "default", spec))
+    return f"/apis/apps/v1/namespaces/default/deployments/{group}"
 
 
-def test_what_the_chart_runs_scales_a_deployment_up_and_down(bed: Bed, pod: Object, web: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("run", "name"),
+    [
+        pytest.param(kubelet.running, "tree", id="the working tree"),
+        pytest.param(kubelet.running_image, "image", id="the image"),
+    ],
+)
+def test_what_the_chart_runs_scales_a_deployment_up_and_down(
+    bed: Bed, pod: Object, tmp_path: Path, run: kubelet.Running, name: str
+) -> None:
+    group, web = add_group(bed, name), add_deployment(bed, name)
+
     def available() -> int:
         return int(bed.api.get(web).get("status", {}).get("availableReplicas", 0))
 
     def size() -> int:
-        return int(bed.api.get(GROUP)["spec"]["replicas"])
+        return int(bed.api.get(group)["spec"]["replicas"])
 
     def nodes() -> int:
-        return len(bed.api.items("/api/v1/nodes", labelSelector="node.cluster.x-k8s.io/group=workers"))
+        return len(bed.api.items("/api/v1/nodes", labelSelector=f"node.cluster.x-k8s.io/group={name}"))
 
-    with kubelet.running(bed, pod, tmp_path) as log:
+    with run(bed, pod, tmp_path) as log:
         wait_for("three replicas, each on a node of its own", available, lambda now: now == 3)
         assert size() == 3
         wait_for("Cluster API labels all three nodes", nodes, lambda now: now == 3)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tools import source_analysis
 Run = Callable[..., str]
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^## (.*)$", re.MULTILINE)
 _HERE = re.compile(r"<<'(\w+)'")
 
 
@@ -32,9 +34,12 @@ class Page:
         return taken
 
 
-def read(name: str) -> Page:
-    """The commands in the `sh` blocks of a document."""
+def read(name: str, heading: str = "") -> Page:
+    """The commands in the `sh` blocks of a document, or below one of its headings."""
     text = (source_analysis.ROOT / "docs" / name).read_text()
+    if heading:
+        parts = _HEADING.split(text)
+        text = parts[parts.index(heading) + 1]
     return Page([command for block in _BLOCK.findall(text) for command in _split(block)])
 
 
@@ -59,7 +64,10 @@ def _split(block: str) -> list[str]:
 
 @contextlib.contextmanager
 def shell(bed: Bed, directory: Path, *links: str, helm: bool = True) -> Iterator[Run]:
-    """Runs commands in a directory beside the repository's own, with kubectl of the test bed, and Helm if used."""
+    """Runs commands in a directory beside the repository's own, with kubectl of the test bed, and Helm if used.
+
+    As in the shell of a user, variables that are exported are there afterwards.
+    """
     used = (components.KUBECTL, *([components.HELM] if helm else []))
     if cache.missing(used):
         pytest.skip("NOT FOLLOWED: kubectl or Helm is not built; `make testbed` builds it (needs Go)")
@@ -71,18 +79,22 @@ def shell(bed: Bed, directory: Path, *links: str, helm: bool = True) -> Iterator
     for name in ("deploy", *links):
         (home / name).symlink_to(source_analysis.ROOT / name)
     environment = {
-        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "KUBECONFIG": str(bed.kubeconfig),
         "HOME": str(directory),
     }
 
+    exports: list[str] = []
+
     def run(*commands: str) -> str:
         said = ""
         for command in commands:
-            words = ["bash", "-euo", "pipefail", "-c", command]
+            words = ["bash", "-euo", "pipefail", "-c", "\n".join([*exports, command])]
             done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=home, env=environment)
             assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
             said += done.stdout
+            if command.startswith("export "):
+                exports.append(command)
         return said
 
     yield run
