@@ -72,6 +72,7 @@ long: $(READY) ## longer tests, one KIND at a time; without KIND it lists them
 	mutants) $(BIN)/python -m tests.mutation $(if $(ROOM),--room $(ROOM)) $(if $(PIECE),--piece $(PIECE)) ;; \
 	outages) $(BIN)/python -m testbed build --if-possible && export WINDLASS_OUTAGES=1 && \
 		{ $(BIN)/python -m pytest tests/e2e/test_outages.py || $(BIN)/python -m tests.flaky_rerun; } ;; \
+	pythons) $(BIN)/python -m tests.install.pythons $(PYTHONS) ;; \
 	races) WINDLASS_RACES=$(or $(RACES),1000) $(BIN)/python -m pytest tests/controllers/openshift/machineset_sync/test_controller_races.py ;; \
 	soak) $(BIN)/python -m tests.chaos.soak --days $(or $(DAYS),7) ;; \
 	stories) $(BIN)/python -m tests.shipped_scenarios $(STORIES) ;; \
@@ -87,6 +88,7 @@ long: $(READY) ## longer tests, one KIND at a time; without KIND it lists them
 		'  malformed-objects  malformed input of every kind, other examples each time (EXPLORE=20)' \
 		'  mutants            change drain rules and predicates in one place: does a test fail? (ROOM=drainability; PIECE=1/4)' \
 		'  outages            servers that go and come back, on the real control plane (some minutes)' \
+		'  pythons            the wheel and the engine'"'"'s tests on every Python from 3.11 on that is here (PYTHONS=interpreters)' \
 		'  races              a thousand histories of MachineSets with concurrent writers (RACES=1000)' \
 		'  soak               a week of three hundred nodes in one process: memory, tasks and watches stay flat (DAYS=7)' \
 		'  stories            every scenario, twice, and decided again from its recording (STORIES=names)' \

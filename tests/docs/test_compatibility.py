@@ -6,6 +6,7 @@ import tomllib
 import yaml
 
 from testbed import components
+from tests.install import pythons
 from tools import chart_values_reference, markdown_documents, source_analysis
 from windlass import scheduler_releases
 
@@ -37,6 +38,8 @@ def test_what_the_tests_run_on_is_what_the_test_bed_pins() -> None:
 
 def test_what_it_works_with_is_what_package_and_chart_declare() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert named == list(pythons.VERSIONS) == re.findall(r"3\.\d+", ROWS["Python"][1])
     assert ROWS["Python"][0] == f"{project['requires-python'].removeprefix('>=')} and newer"
     about = yaml.safe_load((ROOT / "deploy/helm/windlass/Chart.yaml").read_text(encoding="utf-8"))
     oldest = about["kubeVersion"].removeprefix(">=").removesuffix(".0-0")
