@@ -68,7 +68,7 @@ class SharedCounters:
                     self._left[name, key] -= sign * amount
 
     def consume(self, device: Device) -> bool:
-        """Consume the counters of the device. False, and nothing consumed, if a counter of the pool would be exceeded."""
+        """Consume the device's counters. False, with nothing consumed, if a counter of the pool would be exceeded."""
         self._add(device, 1)
         if all(left >= self._drawn[key] for key, left in self._left.items()):
             return True
