@@ -4,6 +4,8 @@
     allocatable   within 5 %, resource by resource
     free          within 5 %: what the pods of a new node leave of its allocatable
     labels        equal, but for those that tell where a node is and those that the user names
+
+Two groups are similar if all four hold.
 """
 
 from collections.abc import Callable, Iterable, Mapping
