@@ -101,7 +101,7 @@ async def measure_page(binary: str) -> dict[str, Any]:
                     while not await _is_over(page) and await _now_s(page) - began_s < look * HOUR_S / LOOKS - 60:
                         await interact(page)
                     heaps.append(await page.heap_bytes())
-            waited = await waits.tell(page, machine)
+            waited = await waits.report(page, machine)
             status = await page.ask("fetch('published').then((answer) => answer.json())")
             leaks = [url for url in page.requests if not url.startswith(stage.url)]
     return {

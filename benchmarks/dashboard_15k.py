@@ -61,7 +61,7 @@ class Autoscaler:
         decision = decide(observation, self._memory, self._settings, self._now_s)
         self._memory = decision.memory
         self.published.on_decision(DecisionView(decision), self._now_s)
-        self._cluster.carry_out(decision.plan)
+        self._cluster.execute(decision.plan)
 
     async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
         async with self._turn:
@@ -100,7 +100,7 @@ async def measure(binary: str) -> dict[str, Any]:
                 while time.monotonic() < ends_s:
                     await dashboard.interact(page)
             heaps.append(await page.heap_bytes())
-            return {"whole_ms": round(whole_s * 1000), **await waits.tell(page, machine), **dashboard.mib(heaps)}
+            return {"whole_ms": round(whole_s * 1000), **await waits.report(page, machine), **dashboard.mib(heaps)}
 
 
 async def take_picture(binary: str) -> None:

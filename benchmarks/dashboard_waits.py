@@ -88,7 +88,7 @@ class Machine(threading.Thread):
     def run(self) -> None:
         pages = [pid for pid in _descendants(os.getpid()) if b"--type=renderer" in _read(_PROC / f"{pid}/cmdline")]
         while not self._is_over.wait(_EVERY_S):
-            self.looks.append(_look(pages))
+            self.looks.append(_probe(pages))
 
     def end(self) -> None:
         self._is_over.set()
@@ -124,7 +124,7 @@ async def begin(page: chromium.Page) -> None:
     await page.ask(_RECORD)
 
 
-async def tell(page: chromium.Page, machine: Machine) -> dict[str, Any]:
+async def report(page: chromium.Page, machine: Machine) -> dict[str, Any]:
     """How long people waited, and of each who waited too long, why."""
     seen = await page.ask(_TELL)
     waits, origin_s = group(seen["events"]), seen["origin"] / 1000
@@ -171,7 +171,7 @@ def _spread(times_ms: list[float]) -> dict[str, float]:
     return {"median": round(statistics.median(found)), "p98": round(p98), "worst": round(found[-1])}
 
 
-def _look(pages: list[int]) -> Look:
+def _probe(pages: list[int]) -> Look:
     ticks = tuple(map(int, _read(_PROC / "stat").partition(b"\n")[0].split()[1 : _TICKS + 1]))
     times = [tuple(map(int, found.split())) for pid in pages if (found := _read(_PROC / f"{pid}/schedstat"))]
     return Look(time.time(), ticks, sum(item[0] for item in times), sum(entry[1] for entry in times))

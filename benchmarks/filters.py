@@ -133,13 +133,13 @@ def compare(binary: Any, pace: float) -> dict[str, float]:
     """The oracle's pace on its own cases and on this cluster; its verdicts on the latter must be ours."""
     drawn = oracle.draw("mixed", 1, 150, "1.36")
     started = time.perf_counter()
-    answered = oracle.judge(binary, drawn)
+    answered = oracle.evaluate(binary, drawn)
     own_seconds = time.perf_counter() - started
     own_pairs = sum(len(nodes) for item in answered for nodes in item["verdicts"].values())
 
     made = case(NODES // 10, SHAPES // 5)
     started = time.perf_counter()
-    (same,) = oracle.judge(binary, [made])
+    (same,) = oracle.evaluate(binary, [made])
     same_seconds = time.perf_counter() - started
     pairs = sum(len(nodes) for nodes in same["verdicts"].values())
     check(made, same)

@@ -145,7 +145,7 @@ class Cluster:
             self.snapshot.add_pod(self._pod(app, f"node-{home:05d}"))
         return count
 
-    def carry_out(self, instructions: plan.Plan) -> None:
+    def execute(self, instructions: plan.Plan) -> None:
         """Groups are raised and nodes are marked; machines and drains take longer than what is measured."""
         sizes = {
             instruction.group: instruction.to_size
@@ -207,7 +207,7 @@ def run() -> dict[str, float]:
         taken_s, decision = loops.decide_once(cluster.seen, chosen, decision.memory, now_s)
         return taken_s
 
-    cluster.carry_out(decision.plan)
+    cluster.execute(decision.plan)
     started = time.perf_counter()
     changed = cluster.replace_pods(0.01)
     ingest_seconds = time.perf_counter() - started
@@ -215,7 +215,7 @@ def run() -> dict[str, float]:
     changed_seconds = decide_next()
     changed_cpu_seconds = time.process_time() - cpu_s
     while decision.plan:
-        cluster.carry_out(decision.plan)
+        cluster.execute(decision.plan)
         decide_next()
     unchanged_seconds = decide_next()
     sizes = np.log(list(growing))

@@ -77,15 +77,15 @@ async def play(found: bed.Bed, scenario: Scenario, pids: Mapping[str, int]) -> d
         while len(watcher.first("pod running")) < wanted and time.monotonic() < began_s + _PATIENCE_S:
             await asyncio.sleep(0.05)
         if timeline:
-            Path(timeline).write_text("\n".join(_tell(watcher, began_s, pids, before)) + "\n")
-        told = _judge(watcher, began_s, wanted)
+            Path(timeline).write_text("\n".join(_report(watcher, began_s, pids, before)) + "\n")
+        told = _evaluate(watcher, began_s, wanted)
         told["others_cpu"] = busy_s() - before_s - sum(spent_s(pid) - before[name] for name, pid in pids.items())
         if scenario.down_to is not None:
             told |= await _go_down(found, watcher, scenario, scenario.down_to)
     return told
 
 
-def _judge(watcher: Watcher, began_s: float, wanted: int) -> dict[str, float]:
+def _evaluate(watcher: Watcher, began_s: float, wanted: int) -> dict[str, float]:
     running = watcher.first("pod running")
     steps = max(len(sizes) - 1 for sizes in watcher.sizes.values())
     if len(running) < wanted or not steps:
@@ -111,7 +111,7 @@ async def _go_down(found: bed.Bed, watcher: Watcher, scenario: Scenario, pods: i
     }
 
 
-def _tell(watcher: Watcher, began_s: float, pids: Mapping[str, int], before: Mapping[str, float]) -> Iterator[str]:
+def _report(watcher: Watcher, began_s: float, pids: Mapping[str, int], before: Mapping[str, float]) -> Iterator[str]:
     for name, sizes in watcher.sizes.items():
         yield f"{name}: " + ", ".join(f"{size} at {at_s - began_s:.2f} s" for at_s, size in sizes[1:])
     for state, seen in sorted(watcher.seen.items(), key=lambda one: max(one[1].values())):

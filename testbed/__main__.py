@@ -60,10 +60,10 @@ def _up(arguments: argparse.Namespace) -> None:
         clusterapi.add_cluster(found.api, found.kubeconfig)
         for body in objects.machine_deployment("workers", 1):
             found.api.add(body)
-    _tell(found)
+    _report(found)
 
 
-def _tell(found: bed.Bed) -> None:
+def _report(found: bed.Bed) -> None:
     kubectl = cache.binary(components.KUBECTL)
     print(f"export KUBECONFIG={found.kubeconfig}\nalias kubectl={kubectl}")
     hint = "kubectl scale machinedeployment workers --replicas=3; kubectl get nodes -w"
@@ -86,7 +86,7 @@ def _status(arguments: argparse.Namespace) -> None:
         return
     for process in processes.alive(arguments.directory):
         print(f"{process.name:25} pid {process.pid:<8} {processes.resident_mb(process):5.0f} MB")
-    _tell(found)
+    _report(found)
 
 
 if __name__ == "__main__":

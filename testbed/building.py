@@ -53,7 +53,7 @@ def build_tool(component: components.Component, jobs: int = 0) -> None:
 
 def _build(component: components.Component, jobs: int) -> None:
     since_s = time.monotonic()
-    _say(f"{component.name} {component.version}: building")
+    _print_line(f"{component.name} {component.version}: building")
     with cache.filling(component) as place:
         parallel = [f"-p={jobs}"] if jobs else []
         flags = ["-v", "-mod=readonly", "-trimpath", "-buildvcs=false", f"-ldflags={component.ldflags}", *parallel]
@@ -62,7 +62,7 @@ def _build(component: components.Component, jobs: int) -> None:
             manifests.save_stages(_source(component), place)
         if component is components.CLUSTER_API:
             manifests.save_cluster_api(_source(component), place)
-    _say(f"{component.name} {component.version}: built in {time.monotonic() - since_s:.0f} s")
+    _print_line(f"{component.name} {component.version}: built in {time.monotonic() - since_s:.0f} s")
 
 
 def _source(component: components.Component) -> Path:
@@ -111,7 +111,7 @@ def _reporting(component: components.Component, lines: list[str]) -> Iterator[No
         while not over.wait(_REPORT_EVERY_S):
             fetched = sum(line.startswith("go: downloading") for line in lines)
             done = f"{fetched} modules fetched, {len(lines) - fetched} packages compiled"
-            _say(f"{component.name}: {done}, {time.monotonic() - since_s:.0f} s")
+            _print_line(f"{component.name}: {done}, {time.monotonic() - since_s:.0f} s")
 
     thread = threading.Thread(target=report, daemon=True)
     thread.start()
@@ -127,5 +127,5 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print(f"testbed: {text}", file=sys.stderr, flush=True)

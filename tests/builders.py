@@ -74,7 +74,7 @@ def term(key: str, *namespaces: str, **labels: str) -> facts.PodAffinityTerm:
     return facts.PodAffinityTerm(key, selector(**labels), namespaces or ("default",))
 
 
-def judge(
+def evaluate(
     snapshot: Snapshot, pod: facts.Pod, profile: settings.FilterConfig = settings.DEFAULT_FILTER_CONFIG
 ) -> dict[str, Refusal | None]:
     """What the filters say of a waiting pod, by node name."""
@@ -86,7 +86,7 @@ def feasible(
     snapshot: Snapshot, pod: facts.Pod, profile: settings.FilterConfig = settings.DEFAULT_FILTER_CONFIG
 ) -> set[str]:
     """Names of the nodes on which a waiting pod may run, asked in both ways: with and without the reasons."""
-    names = {name for name, refusal in judge(snapshot, pod, profile).items() if refusal is None}
+    names = {name for name, refusal in evaluate(snapshot, pod, profile).items() if refusal is None}
     mask = registry.find_feasible(snapshot, snapshot.shape_of(pod), profile)
     assert {snapshot.nodes.names[row] for row in mask.nonzero()[0].tolist()} == names
     return names

@@ -92,7 +92,7 @@ class Emissions:
         self.reasons.update(found["reasons"])
         self.live.update(found["live"])
 
-    def spell(self) -> dict[str, list[str]]:
+    def to_text(self) -> dict[str, list[str]]:
         return {"metrics": sorted(self.metrics), "reasons": sorted(self.reasons), "live": sorted(self.live)}
 
     def find_gaps(self) -> Iterator[str]:
@@ -173,7 +173,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """A worker has ended, and hands over what it found."""
-    _found.add(getattr(node, "workeroutput", {}).get(_OUTPUT, Emissions().spell()))
+    _found.add(getattr(node, "workeroutput", {}).get(_OUTPUT, Emissions().to_text()))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -183,10 +183,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput[_OUTPUT] = _found.spell()
+        session.config.workeroutput[_OUTPUT] = _found.to_text()
         return
     if path := session.config.getoption("emissions"):
-        path.write_text(json.dumps(_found.spell(), indent=1))
+        path.write_text(json.dumps(_found.to_text(), indent=1))
     if session.exitstatus == pytest.ExitCode.OK and any(find_all_gaps(session.config)):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -92,8 +92,8 @@ def test_what_workers_found_is_put_together() -> None:
     found, worker = Emissions(), Emissions()
     worker.metrics, worker.reasons, worker.live = {"a"}, {"R"}, {"l"}
     found.metrics = {"b"}
-    found.add(worker.spell())
-    assert found.spell() == {"metrics": ["a", "b"], "reasons": ["R"], "live": ["l"]}
+    found.add(worker.to_text())
+    assert found.to_text() == {"metrics": ["a", "b"], "reasons": ["R"], "live": ["l"]}
 
 
 def test_a_family_has_moved_on_a_live_process_if_a_scrape_showed_it_above_0() -> None:

@@ -23,7 +23,7 @@ NAME_RULE = (
 PREFIX_HINT = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
-def complain(selector: UnparsedLabelSelector) -> str:
+def find_problem(selector: UnparsedLabelSelector) -> str:
     with pytest.raises(InvalidLabelSelector) as caught:
         parse_label_selector(selector)
     return str(caught.value)
@@ -55,37 +55,39 @@ def test_an_empty_selector_selects_everything() -> None:
     ],
 )
 def test_a_bad_key_is_named_with_what_is_wrong(key: str, wrong: str) -> None:
-    assert complain(UnparsedLabelSelector({key: "x"})) == f'key: Invalid value: "{key}": {wrong}'
+    assert find_problem(UnparsedLabelSelector({key: "x"})) == f'key: Invalid value: "{key}": {wrong}'
 
 
 def test_a_prefix_must_be_a_dns_name() -> None:
-    assert complain(UnparsedLabelSelector({"Upper/x": "y"})).startswith(
+    assert find_problem(UnparsedLabelSelector({"Upper/x": "y"})).startswith(
         'key: Invalid value: "Upper/x": prefix part a lowercase RFC 1123 subdomain must consist of '
     )
 
 
 def test_a_bad_value_is_named_with_its_place() -> None:
-    found = complain(UnparsedLabelSelector(match_expressions=(MatchExpression("pool", "In", ("fine", "not fine")),)))
+    found = find_problem(
+        UnparsedLabelSelector(match_expressions=(MatchExpression("pool", "In", ("fine", "not fine")),))
+    )
     assert found.startswith(
         'values[1][pool]: Invalid value: "not fine": a valid label must be an empty string or consist of '
     )
 
 
 def test_several_faults_of_one_requirement_are_listed() -> None:
-    found = complain(UnparsedLabelSelector(match_expressions=(MatchExpression("", "Exists", ("x",)),)))
+    found = find_problem(UnparsedLabelSelector(match_expressions=(MatchExpression("", "Exists", ("x",)),)))
     assert found.startswith('[key: Invalid value: "": name part must be non-empty; ')
     assert found.endswith(', values: Invalid value: ["x"]: values set must be empty for exists and does not exist]')
 
 
 @pytest.mark.parametrize("operator", ["In", "NotIn"])
 def test_a_set_without_values_is_refused(operator: str) -> None:
-    found = complain(UnparsedLabelSelector(match_expressions=(MatchExpression("pool", operator),)))
+    found = find_problem(UnparsedLabelSelector(match_expressions=(MatchExpression("pool", operator),)))
     assert found == "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
 
 
 @pytest.mark.parametrize("operator", ["Gt", "in", ""])
 def test_an_unknown_operator_is_refused(operator: str) -> None:
-    found = complain(UnparsedLabelSelector(match_expressions=(MatchExpression("pool", operator),)))
+    found = find_problem(UnparsedLabelSelector(match_expressions=(MatchExpression("pool", operator),)))
     assert found == f'"{operator}" is not a valid label selector operator'
 
 

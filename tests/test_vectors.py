@@ -38,11 +38,11 @@ def check(path: Path) -> None:
     assert sum(one.agreed for one in outcomes) == sum(one.total for one in outcomes) > 0
 
 
-def spell(path: Path) -> str:
+def to_text(path: Path) -> str:
     return f"{path.parent.name}/{path.name.split('.')[0]}"
 
 
-@pytest.mark.parametrize("path", find_files(SAMPLE), ids=spell)
+@pytest.mark.parametrize("path", find_files(SAMPLE), ids=to_text)
 def test_the_sample_is_answered_as_recorded(path: Path) -> None:
     check(path)
 
@@ -63,6 +63,6 @@ def test_every_folder_of_recorded_answers_is_judged() -> None:
 
 
 @pytest.mark.skipif(not ALL.is_dir(), reason="NOT JUDGED: the recorded vectors are not at ../shared/vectors")
-@pytest.mark.parametrize("path", find_files(ALL) or [ALL], ids=spell)
+@pytest.mark.parametrize("path", find_files(ALL) or [ALL], ids=to_text)
 def test_every_recorded_answer_is_given(path: Path) -> None:
     check(path)

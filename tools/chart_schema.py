@@ -141,12 +141,12 @@ def make_readme() -> str:
     head, _, foot = _README.read_text(encoding="utf-8").partition("<!-- values -->\n")
     lines = head.replace("{kubernetes}", about["kubeVersion"].removeprefix(">=").removesuffix(".0-0")).split("\n", 2)
     lines[1:1] = ["", markdown_tables.MADE]
-    rows = [(markdown_tables.code(str(value)), _spell(value.default), value.told) for value in find_values()]
+    rows = [(markdown_tables.code(str(value)), _to_text(value.default), value.told) for value in find_values()]
     lines += markdown_tables.table(("value", "default", "what it is"), rows)
     return "\n".join(lines) + foot
 
 
-def _spell(default: object) -> str:
+def _to_text(default: object) -> str:
     text = json.dumps(default, ensure_ascii=False)
     return markdown_tables.code(text) if len(text) <= 80 else "see `values.yaml`"
 

@@ -41,7 +41,7 @@ def page() -> str:
         "`windlass …`, and `cluster-autoscaler …` the same as `windlass autoscaler …`.",
     )
     for name, command in find().items():
-        lines += [f"## windlass {name}", "", *_tell(command)]
+        lines += [f"## windlass {name}", "", *_report(command)]
         if name == _AUTOSCALER:
             lines += ["Its flags are on [a page of their own](../flags.md).", ""]
         else:
@@ -49,7 +49,7 @@ def page() -> str:
     return "\n".join(lines)
 
 
-def _tell(command: cyclopts.App) -> Iterator[str]:
+def _report(command: cyclopts.App) -> Iterator[str]:
     """The docstring up to its list of parameters."""
     told = inspect.cleandoc(command.help or "").partition("Parameters\n-----")[0].strip()
     for paragraph in told.split("\n\n"):

@@ -26,7 +26,7 @@ def page() -> str:
         "beside types are listed with each.",
     )
     for file, definition in find():
-        lines += _tell(file, definition)
+        lines += _report(file, definition)
     return "\n".join(lines)
 
 
@@ -38,7 +38,7 @@ def find_undescribed() -> Iterator[str]:
                 yield f"{definition['spec']['names']['kind']} {version['name']}"
 
 
-def _tell(file: str, definition: Json) -> Iterator[str]:
+def _report(file: str, definition: Json) -> Iterator[str]:
     spec = definition["spec"]
     scope = "in namespaces" if spec["scope"] == "Namespaced" else "for the whole cluster"
     versions = ", ".join(f"`{spec['group']}/{version['name']}`" for version in spec["versions"])

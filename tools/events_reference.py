@@ -49,7 +49,7 @@ def page_of_events() -> str:
         "Every reason under which windlass writes events; each is a link to what to do. `kubectl get events -A "
         "--field-selector reason=REASON` finds them.",
     )
-    return "\n".join([*lines, *_tell(entry for entry in _reasons() if entry.is_event)])
+    return "\n".join([*lines, *_report(entry for entry in _reasons() if entry.is_event)])
 
 
 def page_of_conditions() -> str:
@@ -59,14 +59,14 @@ def page_of_conditions() -> str:
     )
     types = ((markdown_tables.code(name), told) for name, told in sorted(reason_codes.TYPES.items()))
     lines += ["## Types", "", *markdown_tables.table(("type", "of what, and what it says when it is True"), types)]
-    return "\n".join([*lines, *_tell(entry for entry in _reasons() if not entry.is_event or "=" in entry.lead)])
+    return "\n".join([*lines, *_report(entry for entry in _reasons() if not entry.is_event or "=" in entry.lead)])
 
 
 def _reasons() -> Iterator[Entry]:
     return (entry for entry in find().values() if entry.section != ALERTS)
 
 
-def _tell(entries: Iterator[Entry]) -> Iterator[str]:
+def _report(entries: Iterator[Entry]) -> Iterator[str]:
     by_section: dict[str, list[Entry]] = {}
     for entry in entries:
         by_section.setdefault(entry.section, []).append(entry)

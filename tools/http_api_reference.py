@@ -99,15 +99,15 @@ def definitions() -> dict[str, dict[str, Any]]:
     types = find_types()
     text = json.dumps(found)
     for name in sorted(found, key=len, reverse=True):
-        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{_spell(name)}"')
+        text = text.replace(f'"#/$defs/{name}"', f'"#/$defs/{_to_text(name)}"')
     described = json.loads(text)
     for name in found:
         kind = types.get(name) or next(each for each in types.values() if each.__name__ == name)
         _describe(described[name], kind)
-    return {_spell(name): described[name] for name in found}
+    return {_to_text(name): described[name] for name in found}
 
 
-def _spell(name: str) -> str:
+def _to_text(name: str) -> str:
     """Two types of one name are told apart by their modules, of which a reader needs the last word only."""
     *above, last = name.split(".")
     return "".join(word.capitalize() for word in above[-1].split("_")) + last if above else last

@@ -41,7 +41,7 @@ def page() -> str:
     }
     lines = markdown_tables.begin("Metrics", _PAGE)
     for title, several in parts.items():
-        rows = ([markdown_tables.code(one.name), one.kind, _labels(one), _tell(one)] for one in several)
+        rows = ([markdown_tables.code(one.name), one.kind, _labels(one), _report(one)] for one in several)
         lines += [f"## {title}", "", *markdown_tables.table(("metric", "type", "labels", "what it says"), rows)]
     functions = ", ".join(markdown_tables.code(str(loop_function)) for loop_function in MEASURED)
     lines += [f"Values of `function` in `{metric_definitions.FUNCTION_DURATIONS.name}`: {functions}.", ""]
@@ -57,7 +57,7 @@ def _labels(family: metric_definitions.MetricFamily) -> str:
     return ", ".join(map(markdown_tables.code, family.labels))
 
 
-def _tell(family: metric_definitions.MetricFamily) -> str:
+def _report(family: metric_definitions.MetricFamily) -> str:
     only = " Only with `--emit-per-nodegroup-metrics`." if family.per_group else ""
     constant = f" **Constant**, {family.constant}" if family.constant else ""
     return family.help + only + constant + (f" **Normally 0**: {family.normally_zero}" if family.normally_zero else "")

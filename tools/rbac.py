@@ -118,17 +118,17 @@ def find_stale() -> list[Path]:
 
 
 def files() -> dict[Path, str]:
-    return {FOLDER / f"{profile.name}.yaml": spell(profile) for profile in EVERY}
+    return {FOLDER / f"{profile.name}.yaml": to_text(profile) for profile in EVERY}
 
 
-def spell(of: RbacProfile) -> str:
+def to_text(of: RbacProfile) -> str:
     """A file: the objects, with what each rule is for."""
     grants = iter(of.grants)
-    objects = (_spell(body, next(grants) if "rules" in body else None) for body in kube_rbac.to_manifests(of))
+    objects = (_to_text(body, next(grants) if "rules" in body else None) for body in kube_rbac.to_manifests(of))
     return "\n".join([MADE, *_comment(of.description), "---\n".join(objects)])
 
 
-def _spell(body: dict[str, Any], grant: RoleGrant | None) -> str:
+def _to_text(body: dict[str, Any], grant: RoleGrant | None) -> str:
     lines = []
     for key, value in body.items():
         if grant is None or key != "rules":

@@ -25,7 +25,7 @@ def make() -> str:
     asked = {*dependencies.asked()}.union(*(dependencies.asked(extra) for extra in dependencies.EXTRAS))
     bill.register_dependency(program, [listed[name] for name in asked])
     _register(bill, found, listed)
-    return _spell(bill)
+    return _to_text(bill)
 
 
 def make_image(packages: Iterable[debian.Package]) -> str:
@@ -42,7 +42,7 @@ def make_image(packages: Iterable[debian.Package]) -> str:
         program, [listed[name] for name in {*dependencies.asked(), *dependencies.asked("grpc")} & listed.keys()]
     )
     _register(bill, found, listed)
-    return _spell(bill)
+    return _to_text(bill)
 
 
 def _register(bill: bom.Bom, found: Iterable[dependencies.Dependency], listed: dict[str, component.Component]) -> None:
@@ -51,7 +51,7 @@ def _register(bill: bom.Bom, found: Iterable[dependencies.Dependency], listed: d
         bill.register_dependency(listed[dependency.name], needs)
 
 
-def _spell(bill: bom.Bom) -> str:
+def _to_text(bill: bom.Bom) -> str:
     """The whole file. Its serial number follows from what it says: no time and no chance are in it."""
     bill.metadata.timestamp = None  # type: ignore[assignment]  # the schema lets it be absent
     bill.serial_number = uuid.UUID(int=0)

@@ -56,7 +56,7 @@ def _rows(part: type[msgspec.Struct]) -> Iterator[tuple[str, str, str, str]]:
         name: text for kind in ("Step", part.__name__) for name, _, text in source_analysis.find_told(_MODULE, kind)
     }
     for field in msgspec.structs.fields(part):
-        default = "required" if field.required else _spell(field)
+        default = "required" if field.required else _to_text(field)
         yield markdown_tables.code(field.encode_name), _takes(field.type), default, told.get(field.name, "")
 
 
@@ -84,7 +84,7 @@ def _takes(hint: typing.Any) -> str:
     return f"[{hint.__name__}](#{hint.__name__.lower()})"
 
 
-def _spell(field: msgspec.structs.FieldInfo) -> str:
+def _to_text(field: msgspec.structs.FieldInfo) -> str:
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
     match value:
         case None | "" | () | {}:

@@ -137,12 +137,12 @@ class Cluster:
         def connect(qps: float = 0.0) -> client.Client:
             return client.Client(self.carrier, self.clock, client.ClientSettings(qps=qps, burst=1), random.Random(2))
 
-        def hear(kind: str) -> None:
+        def on_event(kind: str) -> None:
             running.on_change(kind)
 
         batch = cluster_informers.select_capacity_apis(self.settings)
         priorities_in = "kube-system" if "priority" in self.settings.scale_up.expander else ""
-        world = ClusterState(connect(), self.provider, hear, priorities_in, snapshot, batch)
+        world = ClusterState(connect(), self.provider, on_event, priorities_in, snapshot, batch)
         reporter = observability_reporter.Reporter(connect(), self.settings)
         running = Autoscaler(
             world,

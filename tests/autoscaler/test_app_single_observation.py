@@ -48,7 +48,7 @@ def arrange_batch(bed: management_cluster.Bed) -> None:
     api_objects.add_template(bed, cpu="3")
 
 
-def tell(
+def report(
     bed: management_cluster.Bed, resource: resources.Resource[api_objects.Json], name: str, status: api_objects.Json
 ) -> None:
     """As an autoscaler that runs there has said."""
@@ -71,7 +71,7 @@ def keep_spare(bed: management_cluster.Bed) -> None:
     arrange_batch(bed)
     api_objects.add_buffer(bed, "b", podTemplateRef={"name": "t"}, replicas=2)
     ready = {"podTemplateRef": {"name": "t"}, "replicas": 2, "provisioningStrategy": api_objects.ACTIVE}
-    tell(bed, resources.CAPACITY_BUFFERS.untyped(), "b", {**ready, "conditions": [condition("ReadyForProvisioning")]})
+    report(bed, resources.CAPACITY_BUFFERS.untyped(), "b", {**ready, "conditions": [condition("ReadyForProvisioning")]})
 
 
 def limit(bed: management_cluster.Bed) -> None:
@@ -79,7 +79,7 @@ def limit(bed: management_cluster.Bed) -> None:
     keep_spare(bed)
     api_objects.add_quota(bed, "q", {"nodes": "1"})
     valid = condition("cluster-autoscaler.kubernetes.io/valid")
-    tell(bed, resources.CAPACITY_QUOTAS.untyped(), "q", {"conditions": [valid]})
+    report(bed, resources.CAPACITY_QUOTAS.untyped(), "q", {"conditions": [valid]})
 
 
 def test_a_cluster_is_read_and_nothing_is_written() -> None:

@@ -81,7 +81,7 @@ def test_a_decision_that_is_not_wanted_any_more_ends_at_its_next_checkpoint() ->
         begun, aborted = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 
-        def go_on(seen: Any, memory: Any, settings: Any, now_s: float, timer: loop_timing.DecisionTimer) -> Any:
+        def resume(seen: Any, memory: Any, settings: Any, now_s: float, timer: loop_timing.DecisionTimer) -> Any:
             loop.call_soon_threadsafe(begun.set)
             try:
                 while True:
@@ -90,7 +90,7 @@ def test_a_decision_that_is_not_wanted_any_more_ends_at_its_next_checkpoint() ->
                 aborted.set()
                 raise
 
-        async with cluster.autoscaling(think=run_in_thread, choose=go_on) as running:
+        async with cluster.autoscaling(think=run_in_thread, choose=resume) as running:
             await begun.wait()
             cluster.going.cancel()
             await asyncio.wait((cluster.going,))
@@ -107,7 +107,7 @@ def test_what_a_decision_imagines_is_seen_by_nobody_else() -> None:
         cluster.register_nodes()
         let_go, begun, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
 
-        def imagine(seen: Any, memory: Any, settings: Any, now_s: float, timer: Any) -> Any:
+        def inject(seen: Any, memory: Any, settings: Any, now_s: float, timer: Any) -> Any:
             with seen.snapshot.scratch():
                 seen.snapshot.mark_gone(seen.snapshot.nodes.rows["a-2"])
                 seen.snapshot.append(seen.snapshot.nodes.facts[0], ["imagined"])
@@ -115,7 +115,7 @@ def test_what_a_decision_imagines_is_seen_by_nobody_else() -> None:
                 let_go.wait(30)
             return decide(seen, memory, settings, now_s, timer)
 
-        async with cluster.autoscaling(think=run_in_thread, choose=imagine) as running:
+        async with cluster.autoscaling(think=run_in_thread, choose=inject) as running:
             await begun.wait()
             try:
                 world = running._cluster_state

@@ -6,28 +6,28 @@ from windlass.autoscaler import priority_expander_config
 from windlass.errors import InvalidInput, InvalidObject
 
 
-def spell(text: str) -> list[tuple[int, str]]:
+def to_text(text: str) -> list[tuple[int, str]]:
     return [(rule.priority, rule.pattern.expression) for rule in priority_expander_config.parse_priorities(text)]
 
 
 def test_rules_come_highest_priority_first() -> None:
-    assert spell("10:\n  - a\n  - b\n50:\n  - c\n-5:\n  - d\n") == [(50, "c"), (10, "a"), (10, "b"), (-5, "d")]
+    assert to_text("10:\n  - a\n  - b\n50:\n  - c\n-5:\n  - d\n") == [(50, "c"), (10, "a"), (10, "b"), (-5, "d")]
 
 
 def test_a_quoted_priority_is_a_number() -> None:
-    assert spell('"20": [a]') == [(20, "a")]
+    assert to_text('"20": [a]') == [(20, "a")]
 
 
 def test_a_priority_without_expressions_has_none() -> None:
-    assert spell("20:\n10: [a]") == [(10, "a")]
+    assert to_text("20:\n10: [a]") == [(10, "a")]
 
 
 def test_numbers_and_truth_values_are_taken_as_their_text() -> None:
-    assert spell("1: [5, true, null]") == [(1, "5"), (1, "true"), (1, "")]
+    assert to_text("1: [5, true, null]") == [(1, "5"), (1, "true"), (1, "")]
 
 
 def test_a_text_of_comments_spells_no_rules() -> None:
-    assert spell("# nothing yet\n") == []
+    assert to_text("# nothing yet\n") == []
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def _play(seeds: Iterable[int], jobs: int, to: Path | None) -> int:
         kept.add(verdict)
     left = [seed for seed in seeds if seed not in kept.seeds]
     with concurrent.futures.ProcessPoolExecutor(jobs, initializer=_be_quiet) as pool:
-        waiting = {pool.submit(invariants.judge, seed): seed for seed in left}
+        waiting = {pool.submit(invariants.evaluate, seed): seed for seed in left}
         for done in concurrent.futures.as_completed(waiting):
             try:
                 verdict = done.result()
@@ -41,7 +41,7 @@ def _play(seeds: Iterable[int], jobs: int, to: Path | None) -> int:
                 verdict = invariants.Verdict(waiting[done], (repr(error),), 0, {}, {})
             kept.add(verdict)
             run_summary.write(to, verdict)
-            _say(verdict)
+            _print_line(verdict)
     print(f"{kept.tell()}; {time.monotonic() - began_s:.0f} s for the last {len(left)}")
     return 1 if kept.bad else 0
 
@@ -52,7 +52,7 @@ def _be_quiet() -> None:
     logging.getLogger("windlass").setLevel(logging.ERROR)
 
 
-def _say(verdict: invariants.Verdict) -> None:
+def _print_line(verdict: invariants.Verdict) -> None:
     for complaint in verdict.complaints[:20]:
         print(f"seed {verdict.seed}: {complaint}", flush=True)
     if verdict.complaints:

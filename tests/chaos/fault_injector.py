@@ -84,7 +84,7 @@ class Outdoors:
             return _status(403, "Forbidden", 'admission webhook "weather.example.com" denied the request')
         if skies.hits("failing", path):
             return await self._fail(request)
-        goes_on = _goes_on(request)
+        goes_on = _continues(request)
         if goes_on and skies.hits("behind", path):
             return _status(504, "Timeout", "Too large resource version: 2, current: 1")
         if goes_on and skies.has_forgotten(path):
@@ -131,7 +131,7 @@ class Outdoors:
             await stream.aclose()
 
 
-def _goes_on(request: transport.Request) -> bool:
+def _continues(request: transport.Request) -> bool:
     """A watch from where another one ended, or from a list."""
     return any(name == "resourceVersion" and value for name, value in request.query) and any(
         name == "watch" for name, _ in request.query

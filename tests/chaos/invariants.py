@@ -46,7 +46,7 @@ class Endless(Exception):
     """A day that does not end."""
 
 
-def judge(seed: int) -> Verdict:
+def evaluate(seed: int) -> Verdict:
     """Play the day of a seed."""
     day = day_generator.draw(seed)
     simulation = Simulation(day.scenario)

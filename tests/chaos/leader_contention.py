@@ -64,7 +64,7 @@ class Lease:
         leases = self._store.tables["coordination.k8s.io", "leases"].objects.values()
         return next((str(stored_object.decode()["spec"].get("holderIdentity") or "") for stored_object in leases), "")
 
-    def complain(self, request: transport.Request, identity: str) -> None:
+    def find_problem(self, request: transport.Request, identity: str) -> None:
         self.complaints.append(
             f"{self._time.monotonic_s():g} s: {request.call} by {identity}, while {self.holder or 'nobody'} leads"
         )
@@ -89,7 +89,7 @@ class Rival:
         if _LEASES in request.path:
             self.identity = msgspec.json.decode(request.body)["spec"]["holderIdentity"] or self.identity
         if not any(part in request.path for part in _BESIDES) and not self.leads:
-            self._lease.complain(request, self.identity)
+            self._lease.find_problem(request, self.identity)
 
 
 class _Door:

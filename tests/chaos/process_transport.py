@@ -65,7 +65,7 @@ class Lifeline:
         if self.cut.is_set():
             raise errors.ConnectFailed(request.call, "this process is dead")
         if request.method in READS or not self._is_last():
-            return await self._hear(await self._inner.send(request))
+            return await self._on_event(await self._inner.send(request))
         if self._kill is not None and self._kill.has_acted:
             answer = await self._inner.send(request)
             await answer.stream.aclose()
@@ -73,7 +73,7 @@ class Lifeline:
         await asyncio.Event().wait()  # the process goes before it hears of it
         raise AssertionError
 
-    async def _hear(self, answer: transport.Response) -> transport.Response:
+    async def _on_event(self, answer: transport.Response) -> transport.Response:
         await self._standstill.wait()
         return transport.Response(answer.status, answer.headers, self._carry(answer.stream))
 

@@ -9,7 +9,7 @@ SEEDS = range(4)
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_day_on_which_everything_goes_wrong_ends_in_order(seed: int) -> None:
-    verdict = invariants.judge(seed)
+    verdict = invariants.evaluate(seed)
     assert not verdict.complaints, f"python -m tests.chaos --seed {seed}"
     assert verdict.totals["nodes_added"] > 0
     assert verdict.deaths or verdict.hits

@@ -14,7 +14,7 @@ from windlass.cli import fit_report, terminal_output
 from windlass.cli.fit_report import FitReport, PodFinding
 
 
-def judge(*found: objects.Json, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def evaluate(*found: objects.Json, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     outcome = windlass("fit", "-", "-o", "json", *options, stdin=json.dumps(found).encode())
     assert outcome.code == 0, outcome.err
     pending: list[dict[str, Any]] = json.loads(outcome.out)["pending"]
@@ -35,14 +35,14 @@ def keep_away(app: str) -> Any:
 
 def test_only_pods_that_wait_are_judged() -> None:
     done = {**objects.pod("done"), "status": {"phase": "Succeeded"}}
-    found = judge(objects.node("n"), objects.pod("bound", nodeName="n"), done, objects.pod("waits"))
+    found = evaluate(objects.node("n"), objects.pod("bound", nodeName="n"), done, objects.pod("waits"))
 
     assert [item["pod"] for item in found] == ["ns/waits"]
 
 
 def test_pods_of_one_owner_are_one_line_unless_filters_can_tell_them_apart() -> None:
     pods = [objects.pod(f"web-{i}", owner="web") for i in range(3)]
-    found = judge(
+    found = evaluate(
         objects.node("n"), *pods, objects.pod("web-3", cpu="2", owner="web"), objects.pod("a"), objects.pod("b")
     )
 
@@ -59,14 +59,14 @@ def test_pods_of_one_owner_are_one_line_unless_filters_can_tell_them_apart() -> 
 def test_a_cloud_tpu_rules_out_nodes_as_in_kube_scheduler() -> None:
     waits = objects.pod("p")
     waits["spec"]["containers"][0]["resources"]["requests"]["cloud-tpus.google.com/v4"] = "8"
-    (found,) = judge(objects.node("n"), waits)
+    (found,) = evaluate(objects.node("n"), waits)
 
     assert found["fits"] == []
     assert found["message"] == "0/1 nodes are available: 1 Insufficient cloud-tpus.google.com/v4."
 
 
 def test_each_pod_is_judged_as_if_it_were_alone() -> None:
-    found = judge(objects.node("n", cpu="1"), *(objects.pod(f"p{i}", owner="o") for i in range(5)))
+    found = evaluate(objects.node("n", cpu="1"), *(objects.pod(f"p{i}", owner="o") for i in range(5)))
 
     assert found[0]["fits"] == ["n"]
 
@@ -77,7 +77,7 @@ def test_what_else_holds_a_pod_back_is_noted_and_it_is_judged_all_the_same() -> 
     going = objects.pod("going")
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     promised = {**objects.pod("promised"), "status": {"nominatedNodeName": "n"}}
-    found = judge(objects.node("n"), gated, foreign, going, promised)
+    found = evaluate(objects.node("n"), gated, foreign, going, promised)
 
     assert [item["notes"] for item in found] == [
         ["not scheduled while it has the gate a.com/x, b.com/y"],
@@ -93,7 +93,7 @@ def test_what_else_holds_a_pod_back_is_noted_and_it_is_judged_all_the_same() -> 
 
 def test_a_claim_on_devices_is_judged_like_anything_else() -> None:
     pod = objects.pod("device", resourceClaims=[{"name": "gpu", "resourceClaimName": "g"}])
-    found = judge(objects.node("n"), pod)
+    found = evaluate(objects.node("n"), pod)
 
     assert found[0]["fits"] == []
     assert 'could not find ResourceClaim "ns/g"' in str(found)
@@ -102,7 +102,7 @@ def test_a_claim_on_devices_is_judged_like_anything_else() -> None:
 def test_reasons_are_counted_in_the_schedulers_words() -> None:
     nodes = [objects.node("a", cpu="1"), objects.node("b", cpu="2"), objects.node("c", unschedulable=True)]
     tainted = objects.node("d", taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
-    (item,) = judge(*nodes, tainted, objects.pod("p", cpu="3"))
+    (item,) = evaluate(*nodes, tainted, objects.pod("p", cpu="3"))
 
     assert item["message"] == (
         "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu."
@@ -116,7 +116,7 @@ def test_reasons_are_counted_in_the_schedulers_words() -> None:
 
 def test_the_node_that_came_closest_is_told() -> None:
     busy = objects.pod("busy", cpu="1500m", nodeName="b")
-    (item,) = judge(objects.node("a", cpu="2"), objects.node("b"), busy, objects.pod("p", cpu="3"))
+    (item,) = evaluate(objects.node("a", cpu="2"), objects.node("b"), busy, objects.pod("p", cpu="3"))
     (reason,) = item["reasons"]
 
     assert reason["closest"] == {"resource": "cpu", "requested": "3", "free": "2500m", "capacity": "4", "node": "b"}
@@ -126,14 +126,14 @@ def test_the_node_that_came_closest_is_told() -> None:
 
 def test_a_node_without_room_for_one_more_pod_says_so() -> None:
     full = {**objects.node("n"), "status": {"allocatable": {"cpu": "4", "pods": "1"}}}
-    (item,) = judge(full, objects.pod("there", nodeName="n"), objects.pod("p"))
+    (item,) = evaluate(full, objects.pod("there", nodeName="n"), objects.pod("p"))
 
     assert [(reason["reason"], reason["detail"]) for reason in item["reasons"]] == [("Too many pods", "1 of 1 on n")]
 
 
 def clue(*found: objects.Json) -> str:
     """What is told besides the one reason for which no node will do."""
-    (item,) = judge(*found)
+    (item,) = evaluate(*found)
     (reason,) = item["reasons"]
     detail: str = reason["detail"]
     return detail
@@ -158,9 +158,9 @@ def test_the_taint_is_named() -> None:
 
 def test_the_label_that_no_node_has_is_named() -> None:
     assert clue(objects.node("n-a"), objects.pod("p", nodeSelector={"zone": "b"})) == "no node has zone=b"
-    (item,) = judge(objects.node("n-a"), objects.pod("p", nodeSelector={"zone": "b"}), options=("-v",))
+    (item,) = evaluate(objects.node("n-a"), objects.pod("p", nodeSelector={"zone": "b"}), options=("-v",))
     assert item["verdicts"][0]["details"] == ["it has zone=a, not b"]
-    (item,) = judge(objects.node("n-a"), objects.pod("p", nodeSelector={"disk": "ssd"}), options=("-v",))
+    (item,) = evaluate(objects.node("n-a"), objects.pod("p", nodeSelector={"disk": "ssd"}), options=("-v",))
     assert item["verdicts"][0]["details"] == ["it has no disk, not ssd"]
 
 
@@ -186,14 +186,14 @@ def test_the_skew_is_counted() -> None:
     constraint = {**spread, "labelSelector": {"matchLabels": {"app": "x"}}}
     there = objects.pod("there", labels={"app": "x"}, nodeName="n-a")
     pod = objects.pod("p", labels={"app": "x"}, topologySpreadConstraints=[constraint])
-    item = judge(objects.node("n-a"), objects.node("n-b", unschedulable=True), there, pod)[0]
+    item = evaluate(objects.node("n-a"), objects.node("n-b", unschedulable=True), there, pod)[0]
 
     assert [reason["detail"] for reason in item["reasons"]] == ["zone a has 1, the emptiest has 0", "n-b"]
 
 
 def test_a_refusal_before_any_node_is_looked_at_is_not_counted() -> None:
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}
-    (item,) = judge(objects.node("a"), objects.node("b"), objects.pod("p", volumes=[volume]))
+    (item,) = evaluate(objects.node("a"), objects.node("b"), objects.pod("p", volumes=[volume]))
 
     assert item["message"] == '0/2 nodes are available: persistentvolumeclaim "missing" not found.'
     assert '       persistentvolumeclaim "missing" not found\n' in show(
@@ -212,7 +212,7 @@ def test_a_preferred_term_that_cannot_be_parsed_refuses_the_pod_in_the_scheduler
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "-x"}}}
     preferred = [{"weight": 1, "podAffinityTerm": term}]
     affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    (item,) = judge(objects.node("a"), objects.pod("p", affinity=affinity))
+    (item,) = evaluate(objects.node("a"), objects.pod("p", affinity=affinity))
 
     fault = f"preferredAntiAffinityTerms: values[0][app]: Invalid value: {NO_LABEL_VALUE}"
     assert item["message"] == f"0/1 nodes are available: parsing pod: {fault}."
@@ -226,7 +226,7 @@ def spread_by(when: str) -> list[Any]:
 
 def test_a_hard_constraint_that_cannot_be_parsed_is_an_error() -> None:
     hard = objects.pod("p", topologySpreadConstraints=spread_by("DoNotSchedule"))
-    (item,) = judge(objects.node("a"), hard, options=("--explain", "ns/p"))
+    (item,) = evaluate(objects.node("a"), hard, options=("--explain", "ns/p"))
 
     (found,) = item["verdicts"]
     fault = f"obtaining pod's hard topology spread constraints: values[1][app]: Invalid value: {NO_LABEL_VALUE}"
@@ -236,18 +236,18 @@ def test_a_hard_constraint_that_cannot_be_parsed_is_an_error() -> None:
 
 def test_a_soft_constraint_that_cannot_be_parsed_refuses_no_node() -> None:
     soft = objects.pod("p", topologySpreadConstraints=spread_by("ScheduleAnyway"))
-    assert judge(objects.node("a"), soft)[0]["fits"] == ["a"]
+    assert evaluate(objects.node("a"), soft)[0]["fits"] == ["a"]
 
 
 def test_the_anti_affinity_of_a_running_pod_counts_for_nothing_if_one_term_cannot_be_parsed() -> None:
     apart = keep_away("web")
     there = objects.pod("there", nodeName="a", affinity=apart)
     web = objects.pod("p", labels={"app": "web"})
-    assert judge(objects.node("a"), there, web)[0]["fits"] == []
+    assert evaluate(objects.node("a"), there, web)[0]["fits"] == []
 
     (terms,) = apart["podAntiAffinity"].values()
     terms.append({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "-x"}}})
-    assert judge(objects.node("a"), there, web)[0]["fits"] == ["a"]
+    assert evaluate(objects.node("a"), there, web)[0]["fits"] == ["a"]
 
 
 @pytest.mark.parametrize("values", [["-x"], ["b", "-x"], ["a" * 64], []])
@@ -258,8 +258,8 @@ def test_a_node_affinity_term_that_cannot_be_parsed_matches_no_node_and_the_othe
 
     bad = {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": values}]}
     good = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
-    assert judge(objects.node("a"), objects.node("b"), require(bad))[0]["fits"] == []
-    assert judge(objects.node("a"), objects.node("b"), require(bad, good))[0]["fits"] == ["a"]
+    assert evaluate(objects.node("a"), objects.node("b"), require(bad))[0]["fits"] == []
+    assert evaluate(objects.node("a"), objects.node("b"), require(bad, good))[0]["fits"] == ["a"]
 
 
 def test_a_claim_with_a_selector_that_cannot_be_parsed_is_an_error_on_every_node() -> None:
@@ -270,7 +270,7 @@ def test_a_claim_with_a_selector_that_cannot_be_parsed_is_an_error_on_every_node
     metadata = {"namespace": "ns", "name": "data"}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
     pod = objects.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-    (item,) = judge(objects.node("a"), late, claim, pod, options=("--explain", "ns/p"))
+    (item,) = evaluate(objects.node("a"), late, claim, pod, options=("--explain", "ns/p"))
 
     (found,) = item["verdicts"]
     fault = 'values: Invalid value: ["ssd"]: values set must be empty for exists and does not exist'
@@ -283,11 +283,11 @@ def test_a_node_selector_is_compared_as_it_is_written() -> None:
     """kube-scheduler validates none of it."""
     labelled = objects.node("a")
     labelled["metadata"]["labels"]["zone"] = "-x"
-    assert judge(labelled, objects.node("b"), objects.pod("p", nodeSelector={"zone": "-x"}))[0]["fits"] == ["a"]
+    assert evaluate(labelled, objects.node("b"), objects.pod("p", nodeSelector={"zone": "-x"}))[0]["fits"] == ["a"]
 
 
 def test_without_nodes_the_scheduler_says_so() -> None:
-    assert judge(objects.pod("p"))[0]["message"] == "no nodes available to schedule pods"
+    assert evaluate(objects.pod("p"))[0]["message"] == "no nodes available to schedule pods"
     assert "no nodes available to schedule pods" in show(objects.pod("p"))
 
 
@@ -296,7 +296,7 @@ def test_without_nodes_the_scheduler_says_so() -> None:
 
 def test_one_pod_is_explained_node_by_node() -> None:
     cluster = [objects.node("a", cpu="1"), objects.node("b"), objects.pod("p", cpu="2"), objects.pod("q")]
-    (item,) = judge(*cluster, options=("--explain", "ns/p"))
+    (item,) = evaluate(*cluster, options=("--explain", "ns/p"))
 
     assert item["verdicts"] == [
         {
@@ -309,14 +309,14 @@ def test_one_pod_is_explained_node_by_node() -> None:
         },
         {"node": "b", "fits": True, "rule": "", "code": "", "reasons": [], "details": []},
     ]
-    assert judge(*cluster, options=("--explain", "p")) == [item]
-    assert [len(entry["verdicts"]) for entry in judge(*cluster, options=("-v",))] == [2, 2]
-    assert [len(each["verdicts"]) for each in judge(*cluster)] == [0, 0]
+    assert evaluate(*cluster, options=("--explain", "p")) == [item]
+    assert [len(entry["verdicts"]) for entry in evaluate(*cluster, options=("-v",))] == [2, 2]
+    assert [len(each["verdicts"]) for each in evaluate(*cluster)] == [0, 0]
 
 
 def test_of_several_alike_the_one_that_was_asked_for_is_explained() -> None:
     pods = [objects.pod(f"web-{i}", owner="web") for i in range(3)]
-    (item,) = judge(objects.node("n"), *pods, options=("--explain", "web-1"))
+    (item,) = evaluate(objects.node("n"), *pods, options=("--explain", "web-1"))
 
     assert (item["pod"], item["count"]) == ("ns/web-1", 1)
 
@@ -360,9 +360,9 @@ profiles: [{schedulerName: batch, plugins: {filter: {disabled: [{name: NodeResou
     options = ("--scheduler-config-file", str(path))
     big = objects.pod("big", cpu="9", schedulerName="batch")
 
-    assert judge(objects.node("n"), big)[0]["fits"] == []
-    assert judge(objects.node("n"), big, options=options)[0]["fits"] == ["n"]
-    assert judge(objects.node("n"), big, options=options)[0]["notes"] == []
+    assert evaluate(objects.node("n"), big)[0]["fits"] == []
+    assert evaluate(objects.node("n"), big, options=options)[0]["fits"] == ["n"]
+    assert evaluate(objects.node("n"), big, options=options)[0]["notes"] == []
     path.write_text("kind: KubeSchedulerConfiguration\n")
     outcome = windlass("fit", "-", *options, stdin=json.dumps([objects.node("n")]).encode())
     assert (outcome.code, outcome.out) == (2, "")

@@ -9,7 +9,7 @@ from tests.cli import objects
 from tests.cli.run import windlass
 
 
-def judge(*found: objects.Json) -> tuple[dict[str, Any], str, int]:
+def evaluate(*found: objects.Json) -> tuple[dict[str, Any], str, int]:
     """The report on these objects besides a good node and a good pod, what is told of it, and the exit code."""
     text = json.dumps([objects.node("good"), *found, objects.pod("fine")]).encode()
     outcome = windlass("fit", "-", "-o", "json", stdin=text)
@@ -73,7 +73,7 @@ JUDGED = {"an unknown operator", "In without values"}
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_object_and_the_field_are_named_and_the_others_judged(mistake: str) -> None:
     bad, where, what = MISTAKES[mistake]
-    report, told, code = judge(bad)
+    report, told, code = evaluate(bad)
 
     assert told == f"\nset aside: {where}\n  {what}\n"
     assert len(report["set_aside"]) == 1
@@ -83,7 +83,7 @@ def test_the_object_and_the_field_are_named_and_the_others_judged(mistake: str) 
 
 
 def test_every_mistake_at_once_is_told_in_order() -> None:
-    report, told, _ = judge(*(bad for bad, _, _ in MISTAKES.values()))
+    report, told, _ = evaluate(*(bad for bad, _, _ in MISTAKES.values()))
 
     assert [line for line in told.splitlines() if line.startswith("set aside: ")] == [
         f"set aside: {where}" for _, where, _ in MISTAKES.values()
@@ -103,7 +103,7 @@ def test_a_kind_that_is_misspelt_does_not_vanish_without_a_word() -> None:
     misspelt = {**objects.pod("p"), "kind": "pod"}
     outdated = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
     unread = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
-    report, told, _ = judge(misspelt, outdated, unread)
+    report, told, _ = evaluate(misspelt, outdated, unread)
 
     assert report["warnings"] == [
         "passed over 1 of v1 pod: expected v1 Pod",
@@ -113,7 +113,7 @@ def test_a_kind_that_is_misspelt_does_not_vanish_without_a_word() -> None:
 
 
 def test_pods_on_nodes_that_are_not_there_are_told() -> None:
-    report, _, _ = judge(objects.pod("p", nodeName="gone"), objects.pod("q", nodeName="good"))
+    report, _, _ = evaluate(objects.pod("p", nodeName="gone"), objects.pod("q", nodeName="good"))
 
     assert report["warnings"] == ["pods on unknown nodes are ignored: gone"]
     assert report["running"] == 1

@@ -13,11 +13,11 @@ from windlass.controllers.openshift.machineset_sync import authority_migration
 def run(path: Path) -> Iterator[Outcome]:
     for section, _, case in read_sections(path):
         is_set = section.startswith("machinesets")
-        differences = tuple(_judge(case, is_set))
+        differences = tuple(_evaluate(case, is_set))
         yield Outcome(f"{section}: {case['name']}", 0 if differences else 1, 1, differences)
 
 
-def _judge(case: Json, is_set: bool) -> Iterator[str]:
+def _evaluate(case: Json, is_set: bool) -> Iterator[str]:
     expected = case["expect"]
     last = case.get("updated") or case["initial"]
     on_object = authority_migration.validate_spec(last.get("spec") or {})

@@ -214,10 +214,10 @@ def _told(metadata: Json) -> Json:
 
 def _tell_amounts(sample: SamplePod) -> Json:
     """As canonical text: which of several spellings is the API server's business."""
-    return {name: _spell(amount) for name, amount in sample.requests.items()}
+    return {name: _to_text(amount) for name, amount in sample.requests.items()}
 
 
-def _spell(amount: Quantity) -> object:
+def _to_text(amount: Quantity) -> object:
     return _Amount(amount.nano)
 
 

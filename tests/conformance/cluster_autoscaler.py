@@ -197,7 +197,7 @@ _STATES = {
 
 
 def _reports(case: Json, _: Json) -> Json:
-    return _tell(_report_often([_STATES[item] for item in case["report"]], "1.0.0", None))
+    return _describe(_report_often([_STATES[item] for item in case["report"]], "1.0.0", None))
 
 
 def _report(case: Json, constants: Json) -> Json:
@@ -208,7 +208,7 @@ def _report(case: Json, constants: Json) -> Json:
         has_autoscaler=case["cluster_autoscaler"],
         deployment=_deployment(case["deployment"]),
     )
-    return _tell(_report_often([observed] * case["calls"], constants["release_version"], before))
+    return _describe(_report_often([observed] * case["calls"], constants["release_version"], before))
 
 
 def _report_often(
@@ -228,7 +228,7 @@ def _report_often(
     return cluster_operator_report
 
 
-def _tell(cluster_operator_report: reconcile.ClusterOperatorReport) -> Json:
+def _describe(cluster_operator_report: reconcile.ClusterOperatorReport) -> Json:
     said = {item["type"]: item for item in cluster_operator_report.conditions}
     told: Json = {
         "ok": cluster_operator_report.is_well,

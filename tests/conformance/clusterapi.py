@@ -116,14 +116,14 @@ def _whole(name: str, amount: int) -> float:
 # ── Discovery ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _spell(spec: auto_discovery.DiscoverySpec) -> Json:
+def _to_text(spec: auto_discovery.DiscoverySpec) -> Json:
     labels = [{"key": key, "op": "=", "values": [value]} for key, value in spec.labels]
     return {"cluster_name": spec.cluster_name, "labels": labels, "namespace": spec.namespace}
 
 
 def _discovery_spec(case: Json, constants: Json) -> Json:
     try:
-        return {"error": False, **_spell(auto_discovery.parse_discovery_spec(case["spec"]))}
+        return {"error": False, **_to_text(auto_discovery.parse_discovery_spec(case["spec"]))}
     except errors.InvalidInput:
         return {"error": True}
 
@@ -133,7 +133,7 @@ def _discovery_specs(case: Json, constants: Json) -> Json:
         config = auto_discovery.read_config(case["specs"])
     except errors.InvalidInput:
         return {"error": True, "specs": []}
-    return {"error": False, "specs": [_spell(spec) for spec in config.specs]}
+    return {"error": False, "specs": [_to_text(spec) for spec in config.specs]}
 
 
 def _discovery_match(case: Json, constants: Json) -> bool:

@@ -24,7 +24,7 @@ def _generated(case: Json, constants: Json) -> object:
     offered: list[dynamic_resources.DeviceFact] = [*slices, *claims]
     pods = [objects.pod(one["pod"]) for one in case["pods"]]
     observation = loop.observe([node], pods, [loop.make_group("group", [node])], offered)
-    node_utilization = loop.look(observation, loop.PEER).eligibility.utilization_of(node.name)
+    node_utilization = loop.probe(observation, loop.PEER).eligibility.utilization_of(node.name)
     pools = utilization.measure_pool_utilization(observation.snapshot, observation.snapshot.nodes.rows[node.name])
     if node_utilization is None or not isinstance(pools, Mapping):
         return {"error": True, "pools_error": True}

@@ -6,15 +6,7 @@ from datetime import datetime
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine.drainability import (
-    eviction_annotations,
-    local_storage,
-    pdb,
-    pdb_rules,
-    pod_status,
-    replicated,
-    rules,
-)
+from windlass.engine.drainability import local_storage, pdb, pdb_rules, pod_status, replicated, rules, safe_to_evict
 from windlass.engine.drainability.context import DrainContext, NodeDeleteOptions
 from windlass.engine.model import facts
 from windlass.engine.model.drainability import ControllerKey
@@ -135,11 +127,11 @@ run_rules = by_section(
         "rule_local_storage": _alone(local_storage.check_local_storage),
         "rule_long_terminating": _alone(pod_status.check_long_terminating),
         "rule_mirror": _alone(pod_status.check_mirror),
-        "rule_not_safe_to_evict": _alone(eviction_annotations.check_not_safe_to_evict),
-        "rule_on_completion": _alone(eviction_annotations.check_on_completion),
+        "rule_not_safe_to_evict": _alone(safe_to_evict.check_not_safe_to_evict),
+        "rule_on_completion": _alone(safe_to_evict.check_on_completion),
         "rule_replica_count": _alone(replicated.check_replica_count),
         "rule_replicated": _alone(replicated.check_replicated),
-        "rule_safe_to_evict": _alone(eviction_annotations.check_safe_to_evict),
+        "rule_safe_to_evict": _alone(safe_to_evict.check_safe_to_evict),
         "rule_system": _alone(pdb_rules.check_system),
         "rule_terminal": _alone(pod_status.check_terminal),
     }

@@ -13,7 +13,7 @@ def _filter(case: Json, constants: Json) -> Json:
     nodes = [_node(json) for json in case["nodes"]]
     group = loop.make_group("group", nodes)  # of any size: the loop checks no node of a group at its minimum
     observation = loop.observe(nodes, [objects.pod(pod) for pod in case["pods"]], [group])
-    checked = loop.look(observation, _settings(options)).eligibility
+    checked = loop.probe(observation, _settings(options)).eligibility
     return {
         "eligible": checked.eligible,
         "unremovable": [{"node": kept.node_name, "reason": str(kept.reason)} for kept in checked.kept],

@@ -19,7 +19,7 @@ def _pool(given: Json, name: str = "general") -> model.WorkerPool:
     return dataclasses.replace(model.parse_pool(name, given), machine=MACHINE)
 
 
-def _judge(pool: model.WorkerPool, live: Json | None) -> reconcile.PoolResult:
+def _evaluate(pool: model.WorkerPool, live: Json | None) -> reconcile.PoolResult:
     cluster = model.LatticeCluster("ns", "c", pools=(pool,))
     deployments = {} if live is None else {"c-pool-general": machine_deployments.parse_machine_deployment(live)}
     return reconcile.reconcile_pool(model.ObservedLatticeCluster(cluster, VERSION, deployments), pool)
@@ -56,7 +56,7 @@ def _validate(case: Json) -> Json:
 
 def _scaling(case: Json) -> Json:
     pool, current = _pool(case["pool"]), case["current"]
-    verdict = _judge(pool, None if current is None else _live(pool, current))
+    verdict = _evaluate(pool, None if current is None else _live(pool, current))
     written = _replicas(verdict.step)
     if current is None:
         return {"action": "wait" if written else "none", "desired": written}
@@ -89,7 +89,7 @@ def _warning(case: Json) -> Json:
 
 
 def _event(case: Json) -> Json:
-    verdict = _judge(_pool(case["pool"], case["pool_id"]), None)
+    verdict = _evaluate(_pool(case["pool"], case["pool_id"]), None)
     event = verdict.event
     told = None
     if event is not None:
@@ -98,7 +98,7 @@ def _event(case: Json) -> Json:
 
 
 def _new_annotations(case: Json) -> Json:
-    step = _judge(_pool(case["pool"]), None).step
+    step = _evaluate(_pool(case["pool"]), None).step
     return {"annotations": _annotations(step, {"metadata": {}})}
 
 
@@ -122,7 +122,7 @@ def _transition(case: Json) -> Json:
     if not _pool(case["before"]).size.is_autoscaled:
         live["metadata"]["managedFields"].pop()  # nobody has scaled it but we
     pool = _pool(case["after"])
-    verdict = _judge(pool, live)
+    verdict = _evaluate(pool, live)
     written = _replicas(verdict.step)
     return {
         "autoscaled": verdict.status.autoscaling_enabled,
@@ -142,7 +142,7 @@ def _checked(case: Json) -> Json:
 def _status(case: Json) -> Json:
     given = case["machine_deployment"]
     live = None if given is None else {"metadata": {"name": "c-pool-general"}, **given}
-    return dataclasses.asdict(_judge(_pool(case["pool"]), live).status)
+    return dataclasses.asdict(_evaluate(_pool(case["pool"]), live).status)
 
 
 _SECTIONS: Mapping[str, Callable[[Json], Json]] = {

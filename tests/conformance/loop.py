@@ -66,7 +66,7 @@ def run(
     return decision
 
 
-def look(
+def probe(
     observation: Observation,
     settings: Settings,
     durable: durable_memory.DurableMemory | None = None,

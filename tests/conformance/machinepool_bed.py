@@ -105,7 +105,7 @@ async def controlled(kubeconfig: Path) -> AsyncIterator[None]:
             await asyncio.gather(running, return_exceptions=True)
 
 
-async def tell(bed: Bed, names: list[str], *, ours: bool) -> dict[str, tuple[list[Outcome], list[Json]]]:
+async def report(bed: Bed, names: list[str], *, ours: bool) -> dict[str, tuple[list[Outcome], list[Json]]]:
     """Outcomes and what was found, by the name of the story. The bed has a Cluster `work`."""
     async with connect(bed.kubeconfig, "client") as api, contextlib.AsyncExitStack() as stack:
         scene = BedScene(api)
@@ -117,10 +117,10 @@ async def tell(bed: Bed, names: list[str], *, ours: bool) -> dict[str, tuple[lis
                 await asyncio.to_thread(openshift.wait_served, bed.api, collection)
         if ours:
             await stack.enter_async_context(controlled(bed.kubeconfig))
-        return dict(await asyncio.gather(*(_tell(name, api) for name in names)))
+        return dict(await asyncio.gather(*(_report(name, api) for name in names)))
 
 
-async def _tell(name: str, api: client.Client) -> tuple[str, tuple[list[Outcome], list[Json]]]:
+async def _report(name: str, api: client.Client) -> tuple[str, tuple[list[Outcome], list[Json]]]:
     story = json.loads((STORIES / f"{name}.json").read_text())
     teller = Teller(BedScene(api), story, alone=False)
     outcomes = [await teller.play(number, step) for number, step in enumerate(story["steps"])]
@@ -139,7 +139,7 @@ def play(names: list[str], *, ours: bool) -> dict[str, tuple[list[Outcome], list
     """Tell stories on a bed of their own."""
     with sharing.alone(choose(ours=ours)) as bed:
         clusterapi.add_cluster(bed.api, bed.kubeconfig)
-        return asyncio.run(tell(bed, names, ours=ours))
+        return asyncio.run(report(bed, names, ours=ours))
 
 
 def explain(name: str, theirs: list[Json], ours: list[Json]) -> Iterator[tuple[str, str]]:
@@ -149,7 +149,7 @@ def explain(name: str, theirs: list[Json], ours: list[Json]) -> Iterator[tuple[s
     steps = json.loads((STORIES / f"{name}.json").read_text())["steps"]
     for number, (step, their, our) in enumerate(zip(steps, theirs, ours, strict=True)):
         for body in step["apply"]:
-            seed.hear(body)
+            seed.on_event(body)
         recorded = {**step["expect"], "reconcile errors": None}
         corrected = {**seed.correct(step["expect"]), "reconcile errors": None}
         if "managers of MachinePool" in recorded:

@@ -35,10 +35,10 @@ def run(path: Path) -> Iterator[Outcome]:
         return
     time = clock.VirtualClock(management_cluster.NOW_S)
     common = json.loads((path.parent / "common.json").read_text())
-    yield from time.run(_tell(story, common, time))
+    yield from time.run(_report(story, common, time))
 
 
-async def _tell(story: Json, common: Json, time: clock.VirtualClock) -> list[Outcome]:
+async def _report(story: Json, common: Json, time: clock.VirtualClock) -> list[Outcome]:
     scene = management_cluster.World(time)
     for item in management_cluster.cluster_api_definitions():
         await scene.apply(item)
@@ -88,7 +88,7 @@ class Teller:
     async def play(self, number: int, step: Json) -> Outcome:
         errors_before = self.scene.errors()
         for body in step["apply"]:
-            self.seed.hear(body)
+            self.seed.on_event(body)
             await self.apply(body)
             await self.scene.settle(0.1)
         for what in step["delete"]:
@@ -340,7 +340,7 @@ class Seed:
         self.is_user_secret = False
         self.failure: tuple[str, str] | None = None
 
-    def hear(self, body: Json) -> None:
+    def on_event(self, body: Json) -> None:
         """What is applied."""
         name = body["metadata"]["name"]
         if body["kind"] == "Node":

@@ -27,7 +27,7 @@ _HEARD_WITHIN_S = 5.0
 """Policies hear of the mirror that they look at by a watch: one that was made, or went, a moment ago may not count."""
 
 
-def judge(cases: Sequence[tuple[str, Json]]) -> Iterator[Outcome]:
+def evaluate(cases: Sequence[tuple[str, Json]]) -> Iterator[Outcome]:
     if not cases:
         return
     if reason := fixtures.why_not():

@@ -20,7 +20,7 @@ _OWN = f"{NAME}-own"
 _OWNER = ("kind", "name", "controller", "blockOwnerDeletion")
 
 
-def judge(name: str, case: Json) -> Outcome:
+def evaluate(name: str, case: Json) -> Outcome:
     """A case; where the seed wants something else if the autoscaler wrote, both are played."""
     differences = tuple(machine_set_pairs.play(lambda scene: _play(scene, case, case["expect"], "")))
     if wanted := case.get("seed_expect"):
@@ -44,7 +44,7 @@ async def _play(scene: World, case: Json, expected: Json, author: str) -> list[s
             await scene.api.delete(MACHINE_API.machine_sets(), NAME, MACHINE_API.namespace)
         await scene.settle(30.0)
         is_quiet = await scene.is_quiet()
-        found = await _look(scene, case, seen, before)
+        found = await _probe(scene, case, seen, before)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     differences = list(_compare(expected, found))
@@ -123,7 +123,7 @@ def _condition(body: Json) -> Json:
     return dict(unstructured.find_condition((body.get("status") or {}).get("conditions"), model.SYNCHRONIZED) or {})
 
 
-async def _look(scene: World, case: Json, seen: list[Json], before: int) -> Json:
+async def _probe(scene: World, case: Json, seen: list[Json], before: int) -> Json:
     ours, theirs = [await scene.find(api) for api in machine_apis.MACHINE_APIS]
     templates = await scene.templates()
     made = {name: body for name, body in templates.items() if body["metadata"].get("labels", {}).get(model.SET_LABEL)}

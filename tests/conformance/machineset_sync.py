@@ -229,13 +229,13 @@ def run(path: Path) -> Iterator[Outcome]:
             continue
         name = f"{section}: {case['name']}"
         if section == "sync":
-            yield machineset_settled.judge(name, case)
+            yield machineset_settled.evaluate(name, case)
             continue
         found = _SECTIONS[section](case, constants)
         expected = {**(case.get("seed_expect") or case["expect"]), **case.get("read", {})}
         differences = tuple(_compare(expected, found))
         yield Outcome(name, 0 if differences else 1, 1, differences)
-    yield from machineset_policies.judge(policies)
+    yield from machineset_policies.evaluate(policies)
 
 
 def _compare(expected: Json, found: Json) -> Iterator[str]:

@@ -23,7 +23,7 @@ class Outcome:
 Runner = Callable[[Path], Iterator[Outcome]]
 
 
-def judge(name: str, expected: object, found: object) -> Outcome:
+def evaluate(name: str, expected: object, found: object) -> Outcome:
     """A case with one answer."""
     if expected == found:
         return Outcome(name, 1, 1)
@@ -52,6 +52,6 @@ def by_section(decide: dict[str, Callable[[Json, Json], object]]) -> Runner:
             if section not in decide:
                 yield Outcome(case["name"], 0, 1, (f"no runner for section {section!r}",))
                 continue
-            yield judge(case["name"], case["expect"], decide[section](case, constants))
+            yield evaluate(case["name"], case["expect"], decide[section](case, constants))
 
     return run

@@ -35,7 +35,7 @@ def _categorize(case: Json, constants: Json) -> Json:
     evicted = [_evict(objects.pod(json)) for json in case["deletion_status"].get("recentEvictions", ())]
     observation = _observe(case, evicted)
     begun = durable_memory.StartedDrain("group", loop.NOW_S, is_empty=False)
-    evaluation = loop.look(
+    evaluation = loop.probe(
         observation, settings, durable_memory.DurableMemory(drains={pod.node_name: begun for pod in evicted})
     )
     names = [json["metadata"]["name"] for json in case["nodes"]]
@@ -102,7 +102,7 @@ def _unneeded_limit(case: Json, constants: Json) -> Json:
     before = [node.name for node in nodes[: case["previously_unneeded"]]]
     pace = scale_down_state.LoopInterval(shortest_s=case["update_interval_s"])
     state = ScaleDownState(dict.fromkeys(before, loop.NOW_S), frozenset(before), pace=pace)
-    evaluation = loop.look(loop.observe(nodes, [], [group]), settings, durable_memory.DurableMemory(scale_down=state))
+    evaluation = loop.probe(loop.observe(nodes, [], [group]), settings, durable_memory.DurableMemory(scale_down=state))
     return {"unneeded": len(evaluation.trials.removals)}
 
 

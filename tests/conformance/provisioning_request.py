@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import objects
-from tests.conformance.outcome import Json, Outcome, judge, read_sections
+from tests.conformance.outcome import Json, Outcome, evaluate, read_sections
 from tests.conformance.scenario_cluster import EPOCH_S, node_of
 from windlass.autoscaler.capacity_apis import provisioning_requests
 from windlass.autoscaler.options import flags
@@ -24,9 +24,9 @@ from windlass.kube.models import autoscaling, pods
 def run(path: Path) -> Iterator[Outcome]:
     for section, _, case in read_sections(path):
         if section == "class_table":
-            yield judge(case["name"], case["expect"], _classify(case))
+            yield evaluate(case["name"], case["expect"], _classify(case))
         elif section == "book_table":
-            yield judge(case["name"], case["expect"], _book(case))
+            yield evaluate(case["name"], case["expect"], _book(case))
         else:
             yield judge_loops(case)
 
@@ -60,14 +60,14 @@ def judge_loops(case: Json) -> Outcome:
         if refused := world.refuse(decision):
             decision = loop.decide(replace(observation, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
-        world.carry_out(decision)
-        told = _tell(decision, world, expected)
+        world.execute(decision)
+        told = _report(decision, world, expected)
         wrong = [key for key in sorted({*expected, *told}) if expected.get(key) != told.get(key)]
         differences += [f"step {number}: {key}: expected {expected.get(key)}, found {told.get(key)}" for key in wrong]
     return Outcome(case["name"], int(not differences), 1, tuple(differences))
 
 
-def _tell(decision: loop.Decision, world: "World", expected: Json) -> Json:
+def _report(decision: loop.Decision, world: "World", expected: Json) -> Json:
     """The decision in the recording's words."""
     dealings, proposal = decision.story.requests, decision.story.scale_ups[0]
     up: Json = {"result": str(proposal.result)}
@@ -161,14 +161,14 @@ class World:
                 return {instruction.group: node_groups.InstanceError("Other", "cloudProviderError")}
         return {}
 
-    def carry_out(self, decision: loop.Decision) -> None:
+    def execute(self, decision: loop.Decision) -> None:
         for instruction in decision.plan:
             match instruction:
                 case plan.Resize():
                     self.sizes[instruction.group] = instruction.to_size
                 case plan.SetConditions():
                     request = self.objects["ProvisioningRequest", instruction.namespace, instruction.name]
-                    request["status"] = {"conditions": [_spell(condition) for condition in instruction.conditions]}
+                    request["status"] = {"conditions": [_to_text(condition) for condition in instruction.conditions]}
                 case plan.DeleteRequest():
                     del self.objects["ProvisioningRequest", instruction.namespace, instruction.name]
 
@@ -194,7 +194,7 @@ class World:
         self.nodes[name] = node_of(self.groups[group], int(number))
 
 
-def _spell(condition: Condition) -> Json:
+def _to_text(condition: Condition) -> Json:
     spelled: dict[str, Any] = {
         "type": condition.type,
         "status": condition.status,

@@ -26,7 +26,7 @@ def run_case(case: Json) -> Outcome:
     differences = []
     for pod in case["pending"]:
         name = pod["metadata"]["name"]
-        found = {node: spell(refusal) for node, refusal in scheduling_cycle.run_filters(cluster, pod).items()}
+        found = {node: to_text(refusal) for node, refusal in scheduling_cycle.run_filters(cluster, pod).items()}
         for node, expected in case["verdicts"][name].items():
             total += 1
             if found.get(node, "node missing") == expected:
@@ -36,7 +36,7 @@ def run_case(case: Json) -> Outcome:
     return Outcome(case["name"], agreed, total, tuple(differences))
 
 
-def spell(refusal: Rejection | None) -> Json | None:
+def to_text(refusal: Rejection | None) -> Json | None:
     if refusal is None:
         return None
     return {"plugin": refusal.plugin, "code": str(refusal.code), "reasons": list(refusal.reasons)}

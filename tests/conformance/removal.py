@@ -19,7 +19,7 @@ def remove_one(case: Json, constants: Json) -> object:
         [loop.make_group("group", tried)],
         controllers={(CONTROLLER.kind, CONTROLLER.namespace, CONTROLLER.name): CONTROLLER},
     )
-    trials = loop.look(observation, SETTINGS).trials
+    trials = loop.probe(observation, SETTINGS).trials
     # A node that does not exist is no candidate of a loop, and Cluster Autoscaler's has no other answer for it.
     missing = NodeRemoval(case["node"], UnremovableReason.NO_NODE_INFO)
     (removal,) = (*trials.removals, *trials.failed) or (missing,)

@@ -48,7 +48,7 @@ def judge_scenario(scenario: Json) -> Outcome:
         if refused := _refuse(decision, world):
             decision = loop.decide(replace(observation, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
-        told = tell(decision, world, observation, settings, now_s)
+        told = report(decision, world, observation, settings, now_s)
         if "expect" in step:
             expected, found = _prune(step["expect"], step), _prune(told, step)
         else:
@@ -69,7 +69,7 @@ def _refuse(decision: loop.Decision, world: World) -> dict[str, node_groups.Inst
     return {}
 
 
-def tell(decision: loop.Decision, world: World, observation: Observation, settings: Settings, now_s: float) -> Json:
+def report(decision: loop.Decision, world: World, observation: Observation, settings: Settings, now_s: float) -> Json:
     """A decision in the recording's words."""
     story = decision.story
     told: Json = {

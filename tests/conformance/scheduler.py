@@ -57,7 +57,7 @@ def compare(
         beside = nominated.refusals(snapshot, shape, settings.DEFAULT_FILTER_CONFIG, known)
         for node, expected in case["verdicts"][name].items():
             row = snapshot.nodes.rows.get(node)
-            said = {"set aside": node} if row is None else spell(beside.get(row) or judgement[row])
+            said = {"set aside": node} if row is None else to_text(beside.get(row) or judgement[row])
             pairs.append(Pair(name, node, expected, said))
     read = {
         pod.key for pod in cluster_objects.pods
@@ -65,7 +65,7 @@ def compare(
     return [f"set aside: {error}" for error in cluster_objects.set_aside if error.name not in read], pairs
 
 
-def spell(refusal: Refusal | None) -> Json | None:
+def to_text(refusal: Refusal | None) -> Json | None:
     """A verdict as the recorded ones are written."""
     if refusal is None:
         return None

@@ -16,7 +16,7 @@ def _generated(case: Json, constants: Json) -> object:
     settings = loop.choose(loop.PEER, "groups", ignore_daemonsets_utilization=case["skip_daemonset"])
     settings = loop.choose(settings, "scale_down", ignore_mirror_pods_utilization=case["skip_mirror"])
     observation = loop.observe([node], pods, [loop.make_group("group", [node])])
-    measured = loop.look(observation, settings, now_s=seconds(case["now"])).eligibility.utilization_of(node.name)
+    measured = loop.probe(observation, settings, now_s=seconds(case["now"])).eligibility.utilization_of(node.name)
     if measured is None:
         shown = dict(node.allocatable)
         missing = next(name for name in (facts.CPU, facts.MEMORY) if not shown.get(name))

@@ -73,7 +73,7 @@ def _compare(binary: Path, release: str, topic: str, seeds: Iterable[int], cases
     """How many pairs agree. `_Disagreed` at the first that does not."""
     pairs = 0
     for seed in seeds:
-        for case in _judge(binary, topic, seed, cases, release):
+        for case in _evaluate(binary, topic, seed, cases, release):
             if shrink.signs(case, scheduler_releases.KNOWN_RELEASES[release]):
                 _report(binary, release, topic, case)
                 raise _Disagreed
@@ -81,10 +81,10 @@ def _compare(binary: Path, release: str, topic: str, seeds: Iterable[int], cases
     return pairs
 
 
-def _judge(binary: Path, topic: str, seed: int, cases: int, release: str) -> list[Json]:
+def _evaluate(binary: Path, topic: str, seed: int, cases: int, release: str) -> list[Json]:
     if topic == UNPARSABLE:
-        return unparsable_selectors.judge(binary, seed, cases, release)
-    return oracle.judge(binary, _draw(topic, seed, cases, release))
+        return unparsable_selectors.evaluate(binary, seed, cases, release)
+    return oracle.evaluate(binary, _draw(topic, seed, cases, release))
 
 
 def _draw(topic: str, seed: int, cases: int, release: str) -> list[Json]:
@@ -106,7 +106,7 @@ def _read_arguments() -> argparse.Namespace:
 def _report(binary: Path, release: str, topic: str, case: Json) -> None:
     print(f"DISAGREEMENT in {case['name']}; making it small ...", flush=True)
     known = scheduler_releases.KNOWN_RELEASES[release]
-    small = shrink.shrink(case, functools.partial(oracle.judge, binary, stored=True), known)
+    small = shrink.shrink(case, functools.partial(oracle.evaluate, binary, stored=True), known)
     print(yaml.safe_dump(_without_defaults({key: small[key] for key in ("objects", "pending")}), sort_keys=False))
     for line in _describe(small, known):
         print(line)

@@ -75,7 +75,7 @@ def draw(topic: str, seed: int, cases: int, release: str) -> list[Json]:
     return _read(_run([sys.executable, str(SOURCE / "gen.py"), "--topic", topic, *numbers, *traces], ""))
 
 
-def judge(binary: Path, cases: Iterable[Json], stored: bool = False, workers: int = 2) -> list[Json]:
+def evaluate(binary: Path, cases: Iterable[Json], stored: bool = False, workers: int = 2) -> list[Json]:
     """The cases with defaults filled in and with verdicts, in order.
 
     With `stored`, objects are taken as an API server hands them out: neither validated nor changed.

@@ -29,17 +29,17 @@ def main() -> None:
         if binary is None:
             raise SystemExit(f"NO SAMPLE DRAWN: {oracle.why_absent()}")
         for topic in FILTER_TOPICS:
-            cases = _choose(_judge(binary, topic, seed, release))
+            cases = _choose(_evaluate(binary, topic, seed, release))
             text = "".join(json.dumps(case, separators=(",", ":")) + "\n" for case in cases)
             _folder(folder).joinpath(f"{topic}.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     for table in (TABLES / f"{name}.json" for name in RUNNERS if name not in FILTER_TOPICS):
         _folder("tables").joinpath(table.name).write_text(json.dumps(_cut(json.loads(table.read_text()))) + "\n")
 
 
-def _judge(binary: Path, topic: str, seed: int, release: str) -> list[Json]:
+def _evaluate(binary: Path, topic: str, seed: int, release: str) -> list[Json]:
     if topic == "unparsable":
-        return unparsable_selectors.judge(binary, seed, _DRAWN, release)
-    return oracle.judge(binary, oracle.draw(topic, seed, _DRAWN, release))
+        return unparsable_selectors.evaluate(binary, seed, _DRAWN, release)
+    return oracle.evaluate(binary, oracle.draw(topic, seed, _DRAWN, release))
 
 
 def _folder(name: str) -> Path:

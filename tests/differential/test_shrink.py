@@ -11,7 +11,7 @@ from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 LIE: oracle.Json = {"plugin": "Lie", "code": "Unschedulable", "reasons": ["a lie"]}
 
 
-def judge(cases: Sequence[oracle.Json]) -> list[oracle.Json]:
+def evaluate(cases: Sequence[oracle.Json]) -> list[oracle.Json]:
     """Tell the truth, but refuse nodes with the label `cursed` to pods with the label `witch`."""
     return [{**case, "verdicts": {pod["metadata"]["name"]: _verdicts(case, pod) for pod in case["pending"]}}
             for case in cases]  # fmt: skip
@@ -20,7 +20,7 @@ def judge(cases: Sequence[oracle.Json]) -> list[oracle.Json]:
 def _verdicts(case: oracle.Json, pod: oracle.Json) -> oracle.Json:
     view = ClusterView.of(case["objects"])
     found = {
-        name: reference_scheduler.spell(refusal) for name, refusal in scheduling_cycle.run_filters(view, pod).items()
+        name: reference_scheduler.to_text(refusal) for name, refusal in scheduling_cycle.run_filters(view, pod).items()
     }
     if "witch" in pod["metadata"].get("labels", {}):
         found |= {name: LIE for name, node in view.nodes.items() if "cursed" in node.labels}
@@ -38,8 +38,8 @@ def make_case() -> oracle.Json:
 
 
 def test_what_has_no_part_in_the_disagreement_is_left_out() -> None:
-    (case,) = judge([make_case()])
-    small = shrink.shrink(case, judge)
+    (case,) = evaluate([make_case()])
+    small = shrink.shrink(case, evaluate)
     assert [item["metadata"]["name"] for item in small["objects"]] == ["node-5"]
     assert small["objects"][0]["metadata"]["labels"] == {"cursed": "yes"}
     assert [entry["metadata"]["labels"] for entry in small["pending"]] == [{"witch": "yes"}]
@@ -49,13 +49,13 @@ def test_what_has_no_part_in_the_disagreement_is_left_out() -> None:
 def test_a_case_that_agrees_shows_no_sign_of_disagreement() -> None:
     case = make_case()
     del case["pending"][2]["metadata"]["labels"]["witch"]
-    assert shrink.signs(judge([case])[0]) == set()
+    assert shrink.signs(evaluate([case])[0]) == set()
 
 
 def test_an_object_that_cannot_be_read_is_a_disagreement_of_its_own() -> None:
     case = make_case()
     del case["pending"][2:]
-    (judged,) = judge([case])
+    (judged,) = evaluate([case])
     judged["objects"][0]["status"]["allocatable"]["cpu"] = "1.5.3"
     assert ("set aside",) in shrink.signs(judged)
 
@@ -64,7 +64,7 @@ def test_candidates_on_which_the_oracle_gives_up_are_passed_over() -> None:
     def fragile(cases: Sequence[oracle.Json]) -> list[oracle.Json]:
         if not all("zone" in node["metadata"].get("labels", {}) for item in cases for node in item["objects"]):
             raise oracle.OracleFailed("no zone")
-        return judge(cases)
+        return evaluate(cases)
 
     case = make_case()
     case["objects"] = [entry for entry in case["objects"] if entry["kind"] == "Node"]

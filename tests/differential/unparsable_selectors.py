@@ -23,13 +23,13 @@ _KEYS = ("not valid", "", "a/b/c", "Upper.Case/x", "/x", "x/", "-a", "k" * 64)
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-def judge(binary: Path, seed: int, cases: int, release: str) -> list[Json]:
+def evaluate(binary: Path, seed: int, cases: int, release: str) -> list[Json]:
     """Random cases with verdicts: the oracle fills in the defaults of clusters, then judges them with changes."""
     share = max(1, cases // (len(BASES) + 1))
     drawn = [case for topic in BASES for case in oracle.draw(topic, seed, share, release)]
     drawn += [_select_nodes(case) for case in devices.draw(seed, share, release)]
-    changed = [_change(case, random.Random(f"{seed}/{case['name']}")) for case in oracle.judge(binary, drawn)]
-    return oracle.judge(binary, changed, stored=True)
+    changed = [_change(case, random.Random(f"{seed}/{case['name']}")) for case in oracle.evaluate(binary, drawn)]
+    return oracle.evaluate(binary, changed, stored=True)
 
 
 def _select_nodes(case: Json) -> Json:

@@ -35,12 +35,12 @@ def test_an_alert_is_as_bad_as_the_runbook_says(rule: dict[str, dict[str, str]])
     assert ENTRIES[str(rule["alert"])].lead.lower() == rule["labels"]["severity"]
 
 
-def _spell(one: str | frozenset[str]) -> str:
+def _to_text(one: str | frozenset[str]) -> str:
     """The same in every process: sets have no order of their own."""
     return one if isinstance(one, str) else "-".join(sorted(one))
 
 
-@pytest.mark.parametrize(("reason", "kinds"), sorted(reason_codes.find_events().items()), ids=_spell)
+@pytest.mark.parametrize(("reason", "kinds"), sorted(reason_codes.find_events().items()), ids=_to_text)
 def test_an_event_is_of_the_type_that_the_runbook_says(reason: str, kinds: frozenset[str]) -> None:
     lead = ENTRIES[reason].lead
     assert {kind for kind in ("Normal", "Warning") if kind in lead} == (kinds or {"Warning"})

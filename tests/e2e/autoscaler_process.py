@@ -91,7 +91,7 @@ class Live:
         """As SIGSTOP does: it finds out later that time has passed."""
         self._signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def wait_looped(self, more: int = 1) -> None:
@@ -120,12 +120,12 @@ class Live:
         """The largest value of a metric's series that have these labels, once it is above 0."""
         wanted = {f'{label}="{value}"' for label, value in labels.items()}
 
-        def look() -> float:
+        def inspect_state() -> float:
             series = ((*key.rstrip("}").partition("{")[::2], value) for key, value in self.metrics().items())
             found = (value for sample, shown, value in series if sample == name and wanted <= set(shown.split(",")))
             return max(found, default=0.0)
 
-        return wait_for(f"{name} {labels or ''} is above 0", look)
+        return wait_for(f"{name} {labels or ''} is above 0", inspect_state)
 
     def get(self, path: str) -> str:
         return get(self.port, path)

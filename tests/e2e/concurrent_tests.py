@@ -31,7 +31,7 @@ class Company:
         for item in items:
             if is_member(item) and item.stash.get(_TOLD, None) is None:
                 item.stash[_SCENE] = stage(item)
-                item.stash[_TOLD] = self._pool.submit(_tell, getattr(item, "function"), item.stash[_SCENE])  # noqa: B009
+                item.stash[_TOLD] = self._pool.submit(_report, getattr(item, "function"), item.stash[_SCENE])  # noqa: B009
                 self._begun.append(item.stash[_TOLD])
 
     def wait(self) -> None:
@@ -50,7 +50,7 @@ def scene_of(item: pytest.Item) -> Scene:
     return item.stash[_SCENE]
 
 
-def hear(item: pytest.Item) -> bool:
+def on_event(item: pytest.Item) -> bool:
     """What became of a test that was begun with others; it fails as if it had just been told. False for others."""
     told = item.stash.get(_TOLD, None)
     if told is None:
@@ -59,7 +59,7 @@ def hear(item: pytest.Item) -> bool:
     return True
 
 
-def _tell(test: Callable[..., Any], scene: Scene) -> None:
+def _report(test: Callable[..., Any], scene: Scene) -> None:
     scene.begin()
     try:
         test(scene=scene)

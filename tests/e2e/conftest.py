@@ -95,7 +95,7 @@ def scene(
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Tests that are told together have been told already."""
-    return concurrent_tests.hear(pyfuncitem) or None
+    return concurrent_tests.on_event(pyfuncitem) or None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -168,7 +168,7 @@ def add_twin(bed: Bed, name: str) -> None:
     bed.api.merge(f"{SETS}/{name}/status", {"status": {"authoritativeAPI": "ClusterAPI"}})
 
 
-def go_on(bed: Bed) -> None:
+def resume(bed: Bed) -> None:
     """Wait until all users have written again, several times."""
     seen = next(NUMBERS)
     wait_for("everybody writes", lambda: next(NUMBERS), lambda now: now > seen + 100)

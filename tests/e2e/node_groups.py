@@ -33,7 +33,7 @@ class Group:
 
     def annotate(self, **annotations: str | None) -> None:
         """Knobs of its machines (`fail="quota"`), bounds (`max_size="3"`), options (`unneeded="1s"`), or capacity."""
-        self.server.merge(self.path, {"metadata": {"annotations": spell(annotations)}})
+        self.server.merge(self.path, {"metadata": {"annotations": to_text(annotations)}})
 
     def scale(self, replicas: int) -> None:
         self.server.merge(f"{self.path}/scale", {"spec": {"replicas": replicas}})
@@ -65,13 +65,13 @@ class Group:
     def wait_nodes(self, count: int, within_s: float = WITHIN_S) -> list[str]:
         """The names of its nodes, once there are so many, and all are ready."""
 
-        def look() -> list[tuple[str, str]]:
+        def probe() -> list[tuple[str, str]]:
             nodes = [(node["metadata"]["name"], node) for node in self.nodes()]
             return [(name, "" if is_ready(node) else self._explain(node)) for name, node in nodes]
 
         found = wait_for(
             f"{self.id} has {count} nodes",
-            look,
+            probe,
             lambda now: len(now) == count and not any(why for _, why in now),
             within_s,
         )
@@ -102,7 +102,7 @@ _OPTIONS = {
 }
 
 
-def spell(annotations: Mapping[str, str | None]) -> dict[str, str | None]:
+def to_text(annotations: Mapping[str, str | None]) -> dict[str, str | None]:
     return {_spell_key(key): value for key, value in annotations.items()}
 
 

@@ -13,7 +13,7 @@ from testbed.api import Object
 from testbed.bed import Bed
 from tests.e2e.autoscaler_process import Live
 from tests.e2e.gateway import Call, Gateway
-from tests.e2e.node_groups import LABEL, TO_BE_DELETED, Group, spell, taints
+from tests.e2e.node_groups import LABEL, TO_BE_DELETED, Group, taints, to_text
 from tests.e2e.polling import WITHIN_S, wait_for
 
 HOLD = "e2e/hold"
@@ -71,7 +71,7 @@ class Scene:
             "boot_seconds": "1",
             "labels": ",".join(f"{key}={value}" for key, value in shape["labels"].items()),
         }
-        told = {key: value for key, value in spell({**usual, **annotations}).items() if value is not None}
+        told = {key: value for key, value in to_text({**usual, **annotations}).items() if value is not None}
         how: Any = {"cluster": "work" if namespace == "default" else namespace, "namespace": namespace}
         if kind == "MachinePool":
             bodies = objects.machine_pool(name, replicas, machines=machines, node=shape, annotations=told, **how)
@@ -91,7 +91,7 @@ class Scene:
     def deployment(self, name: str, cluster: str, template: str, **annotations: str | None) -> Group:
         """A MachineDeployment at zero that shares its template with others."""
         name = f"{self.name}-{name}"
-        told = {key: value for key, value in spell(annotations).items() if value is not None}
+        told = {key: value for key, value in to_text(annotations).items() if value is not None}
         _, made = objects.machine_deployment(name, 0, cluster=cluster, annotations=told)
         made["spec"]["template"]["spec"]["infrastructureRef"]["name"] = template
         made["metadata"]["labels"] = {"e2e/test": self.name}

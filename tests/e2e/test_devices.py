@@ -48,11 +48,11 @@ def claiming(scene: Scene, name: str, count: int, group: Group, **more: Any) -> 
 def wait_running(scene: Scene, count: int, name: str, *groups: Group) -> dict[str, int]:
     """How many pods run on each node, once so many do; drivers do their work meanwhile."""
 
-    def look() -> dict[str, int]:
+    def probe() -> dict[str, int]:
         drive(scene, *groups)
         return scene.places(name)
 
-    return scene.wait(f"{count} pods of {name} run", look, lambda now: sum(now.values()) == count)
+    return scene.wait(f"{count} pods of {name} run", probe, lambda now: sum(now.values()) == count)
 
 
 def allocated(scene: Scene) -> list[str]:

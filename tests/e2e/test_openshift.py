@@ -236,10 +236,10 @@ def wait_said(bed: Bed, name: str, reason: str) -> str:
     """What is said of a MachineAutoscaler, once it is for that reason."""
     path = f"/apis/autoscaling.openshift.io/v1beta1/namespaces/{MACHINE_API.namespace}/machineautoscalers/{name}"
 
-    def look() -> Object:
+    def probe() -> Object:
         return dict(unstructured.find_condition(bed.api.get(path).get("status", {}).get("conditions"), "Ready") or {})
 
-    return str(wait_for(f"{name}: {reason}", look, lambda said: said.get("reason") == reason)["message"])
+    return str(wait_for(f"{name}: {reason}", probe, lambda said: said.get("reason") == reason)["message"])
 
 
 def put_pods(bed: Bed, name: str, count: int, pool: str = "", cpu: str = "3") -> None:
@@ -256,18 +256,18 @@ def put_pods(bed: Bed, name: str, count: int, pool: str = "", cpu: str = "3") ->
 
 
 def wait_running(bed: Bed, name: str, count: int) -> None:
-    def look() -> int:
+    def probe() -> int:
         pods = bed.api.items("/api/v1/namespaces/default/pods", labelSelector=f"app={name}")
         return sum(pod["status"]["phase"] == "Running" for pod in pods)
 
-    wait_for(f"{count} pods of {name} run", look, lambda now: now == count)
+    wait_for(f"{count} pods of {name} run", probe, lambda now: now == count)
 
 
 def wait_sizes(bed: Bed, name: str, size: int, *which: machine_apis.MachineApi) -> None:
-    def look() -> list[int]:
+    def probe() -> list[int]:
         return [bed.api.get(place(each, name))["spec"]["replicas"] for each in which]
 
-    wait_for(f"{name} has {size}", look, lambda now: set(now) == {size})
+    wait_for(f"{name} has {size}", probe, lambda now: set(now) == {size})
 
 
 ALONE, HELD, MIRRORED = "scaling-set-1", "held", "mirrored"
@@ -364,13 +364,13 @@ def requested(bed: Bed, machine_api: MachineApi) -> str:
 
 
 def test_a_request_for_capacity_is_answered_with_the_rights_that_the_autoscaler_has(bed: Bed, requested: str) -> None:
-    def look() -> str:
+    def probe() -> str:
         told = (
             unstructured.find_condition(bed.api.get(requested).get("status", {}).get("conditions"), "Provisioned") or {}
         )
         return str(told.get("status", ""))
 
-    wait_for("it is answered", look, lambda said: said == "False")
+    wait_for("it is answered", probe, lambda said: said == "False")
 
 
 PLAIN = "plain"
@@ -448,7 +448,7 @@ def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(
     bed: Bed, requested: str, meanwhile: Meanwhile
 ) -> None:
     """What these stand for is all that it has rights for: with the gate on and off."""
-    audit_log.judge(bed, *rbac.OPENSHIFT)
+    audit_log.evaluate(bed, *rbac.OPENSHIFT)
 
 
 def test_with_the_gate_on_again_what_was_left_behind_goes_on(

@@ -26,12 +26,12 @@ from tests.e2e.machine_set_writers import (
     add_set,
     add_twin,
     cluster_api_definitions,
-    go_on,
     machine_set,
     put_definition,
     put_definitions,
     refusal,
     remove_definitions,
+    resume,
     scale,
     write,
     writing,
@@ -85,9 +85,9 @@ def test_while_cluster_api_comes_in_any_version_and_goes_nothing_is_locked(bed: 
     with writing(bed) as refusals:
         put_definitions(bed, old)
         put_definitions(bed, openshift.definitions())  # the gate is on: MachineSets have an authority from now on
-        go_on(bed)
+        resume(bed)
         put_definitions(bed, both)
-        go_on(bed)
+        resume(bed)
         put_definitions(bed, new)
         add_set(bed, "held", authoritativeAPI="ClusterAPI")
         add_twin(bed, "held")
@@ -101,9 +101,9 @@ def test_while_cluster_api_comes_in_any_version_and_goes_nothing_is_locked(bed: 
         remove_definitions(bed, new)
         wait_for("the mirror is free again", resize, lambda text: text == "")
         bed.api.delete(f"{SETS}/held")
-        go_on(bed)
+        resume(bed)
         assert refusal(bed.api.acting_as(ADMIN), "POST", SETS, machine_set("held")) == ""
-        go_on(bed)
+        resume(bed)
     assert refusals == []
 
 

@@ -186,7 +186,7 @@ def test_a_leader_that_stood_still_past_its_lease_changes_nothing_any_more(stage
         finally:
             scene.clear()
             for live in (first, second):
-                live.go_on()
+                live.resume()
                 live.kill()
 
 
@@ -204,7 +204,7 @@ def _stand_still(scene: Scene, first: Live, second: Live, first_way: Breakable, 
     scene.wait("another leads", lambda: scene.api.get(LEASE)["spec"]["holderIdentity"], lambda now: now != holder)
     taken_s = time.monotonic()
     scene.wait_running(3, within_s=PATIENCE_S)
-    first.go_on()
+    first.resume()
     scene.wait("the first finds out, and ends", lambda: not first.is_alive, within_s=PATIENCE_S)
     assert writes(first_way.since(taken_s)) == []
     resized = [call for call in writes(second_way.since(0.0)) if call.path.endswith(f"/{group.name}/scale")]

@@ -88,11 +88,11 @@ def test_a_drained_node_goes_and_its_disruption_budget_is_kept(scene: Scene) -> 
     scene.api.merge(path, {"spec": {"minAvailable": 2}})
     healthy: list[int] = []
 
-    def look() -> int:
+    def probe() -> int:
         healthy.append(scene.api.get(path)["status"]["currentHealthy"])
         return len(group.nodes())
 
-    scene.wait("one node has room for all", look, lambda now: now == 1)
+    scene.wait("one node has room for all", probe, lambda now: now == 1)
     assert min(healthy) >= 2
     scene.wait_running(3)
     asked = [call.status for call in scene.calls() if call.path.endswith("/eviction") and scene.name in call.path]

@@ -9,7 +9,7 @@ from windlass.engine.model import plan
 
 def test_an_occupied_node_is_marked_emptied_and_deleted() -> None:
     world = World([node("a"), node("b")], [pod("p", "a", 100), pod("q", "a", 100)])
-    run = Run(world).begin("a").go_on()
+    run = Run(world).begin("a").resume()
     assert run.phases("a") == ["marking", "settling", "evicting", "terminating", "deleting", "gone"]
     assert run.done == [
         (0.0, plan.SetTaint("a", "ToBeDeletedByClusterAutoscaler", "1000000", "NoSchedule")),
@@ -23,7 +23,7 @@ def test_an_occupied_node_is_marked_emptied_and_deleted() -> None:
 
 
 def test_an_empty_node_is_deleted_as_soon_as_everyone_has_seen_the_taint() -> None:
-    run = Run(World([node("a"), node("b")])).begin("a", is_empty=True).go_on()
+    run = Run(World([node("a"), node("b")])).begin("a", is_empty=True).resume()
     assert run.phases("a") == ["marking", "settling", "deleting", "gone"]
     assert run.deletions() == [(5.0, "a")]
 
@@ -38,7 +38,7 @@ def test_nothing_is_done_where_nothing_is_on_its_way_out() -> None:
 def test_a_node_that_vanishes_is_forgotten_wherever_it_stood() -> None:
     for seconds in (0.0, 3.0, 5.0, 6.0):
         world = World([node("a"), node("b")], [pod("p", "a", 100)])
-        run = Run(world).begin("a").go_on(until_s=seconds)
+        run = Run(world).begin("a").resume(until_s=seconds)
         del world.nodes["a"]
         run.ask()
         assert run.phases("a")[-1] == "gone"
@@ -47,7 +47,7 @@ def test_a_node_that_vanishes_is_forgotten_wherever_it_stood() -> None:
 
 def test_a_new_node_of_the_same_name_is_left_alone() -> None:
     world = World([node("a", uid="old"), node("b")])
-    run = Run(world).begin("a", is_empty=True).go_on(until_s=10.0)
+    run = Run(world).begin("a", is_empty=True).resume(until_s=10.0)
     world.put(node("a", uid="new"))
     assert run.ask().plan == ()
     assert run.phases("a")[-1] == "gone"
@@ -56,7 +56,7 @@ def test_a_new_node_of_the_same_name_is_left_alone() -> None:
 
 def test_a_new_node_of_the_same_name_is_known_by_its_missing_mark_where_nodes_have_no_uid() -> None:
     world = World([node("a"), node("b")])
-    run = Run(world).begin("a", is_empty=True).go_on(until_s=10.0)
+    run = Run(world).begin("a", is_empty=True).resume(until_s=10.0)
     world.put(node("a"))
     assert run.ask().plan == ()
     assert run.phases("a")[-1] == "gone"
@@ -65,7 +65,7 @@ def test_a_new_node_of_the_same_name_is_known_by_its_missing_mark_where_nodes_ha
 def test_a_drain_tells_whom_it_waits_for_and_until_when() -> None:
     world = World([node("a"), node("b")], [pod("p", "a", 100), pod("q", "a", 100)])
     world.ends_after_s["uid-p"] = 20.0
-    run = Run(world).begin("a").go_on(until_s=10.0)
+    run = Run(world).begin("a").resume(until_s=10.0)
     (drain,) = run.ask().story
     assert (drain.node, drain.group, drain.phase, drain.waits_for) == ("a", "g", "terminating", ("default/p",))
     assert START_S + 10 < drain.until_s <= START_S + 5 + 600 + 30
@@ -85,7 +85,7 @@ def test_asking_again_before_the_named_time_changes_nothing() -> None:
 
 def test_the_snapshot_is_left_as_it_was_found() -> None:
     world = World([node("a"), node("b")], [pod("p", "a", 100), pod("waiting", "", 100, unschedulable_since_s=1.0)])
-    run = Run(world).begin("a").go_on(until_s=4.0)
+    run = Run(world).begin("a").resume(until_s=4.0)
     world.move_to(START_S + 5)
     observation = world.observe()
     before = observation.snapshot.nodes.free.copy(), observation.snapshot.pods_on(0)

@@ -28,7 +28,7 @@ def loop(run: Run) -> engine_loop.Decision:
     """One loop of the autoscaler, with the steps of drains that follow it."""
     decision = engine_loop.decide(run.world.observe(run.failed), run.memory, run.settings, run.world.now_s)
     run.memory = decision.memory
-    run.world.carry_out(decision.plan)
+    run.world.execute(decision.plan)
     run.settle()
     return decision
 

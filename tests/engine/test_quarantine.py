@@ -153,7 +153,7 @@ PLACES = [
     Place(pod_list, "is_daemonset_template", lambda kind: kind.namespace == ODD, *PENDING),
     Place(rules, "check_pod", about_odd_pod, *RUNNING),
     Place(readiness, "assess_node", about_odd_node, *NODE),
-    Place(taints.TransientTaints, "judge_starting", about_odd_node, *NODE),
+    Place(taints.TransientTaints, "mark_starting", about_odd_node, *NODE),
     Place(node_templates, "is_good_example", about_odd_node, *NODE),
     Place(eligibility, "check_node", about_odd_node, *NODE),
     Place(node_templates, "_with_price", lambda template, price: template.node.labels["pool"] == ODD, *GROUP),

@@ -85,7 +85,7 @@ def test_the_user_names_startup_and_status_taints() -> None:
 
 
 def test_a_node_with_a_startup_taint_is_not_ready_since_it_was_created() -> None:
-    starting = DEFAULT.judge_starting(node(taint("startup-taint.cluster-autoscaler.kubernetes.io/cni")))
+    starting = DEFAULT.mark_starting(node(taint("startup-taint.cluster-autoscaler.kubernetes.io/cni")))
     node_readiness = readiness.assess_node(starting)
     assert (node_readiness.is_ready, node_readiness.since_s, node_readiness.reason) == (
         False,
@@ -105,4 +105,4 @@ def test_a_node_with_a_startup_taint_is_not_ready_since_it_was_created() -> None
     ids=["no taint", "status taint", "cordoned", "not ready anyway"],
 )
 def test_other_nodes_are_as_ready_as_they_say(left_alone: facts.Node) -> None:
-    assert DEFAULT.judge_starting(left_alone) is left_alone
+    assert DEFAULT.mark_starting(left_alone) is left_alone

@@ -76,7 +76,7 @@ class Cluster:
             return at
         return explain_context.evaluate(replace(observation, refused=refused), self.memory, self.settings, self.now_s)
 
-    def carry_out(self, decision: Decision, after_s: float) -> None:
+    def execute(self, decision: Decision, after_s: float) -> None:
         """Do what was decided; the nodes that were asked for do not come yet."""
         for instruction in decision.plan:
             match instruction:
@@ -105,7 +105,7 @@ def lives(number: int) -> Iterator[explain_context.ExplainContext]:
     for _ in range(draw.choice((1, 2, 3))):
         at = cluster.look()
         yield at
-        cluster.carry_out(at.decision, draw.choice((1.0, 10.0, 60.0, 700.0)))
+        cluster.execute(at.decision, draw.choice((1.0, 10.0, 60.0, 700.0)))
 
 
 # ── Drawing ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -129,7 +129,7 @@ class Removals:
     violations: list[str] = field(default_factory=list)
     _tainted_s: dict[str, float] = field(default_factory=dict)
 
-    def hear(self, write: Write) -> None:
+    def on_event(self, write: Write) -> None:
         if write.status >= 300:
             return
         if evicted := _EVICTION.fullmatch(write.path):

@@ -225,7 +225,7 @@ async def bench(directory: Path, flags: Sequence[str] = FLAGS) -> AsyncIterator[
         await clustered.found()
         process = Autoscaler(directory)
         found: Bench | None = None
-        proxy = await stack.enter_async_context(Proxy(server.url, lambda write: _hear(found, write)))
+        proxy = await stack.enter_async_context(Proxy(server.url, lambda write: _on_event(found, write)))
         found = Bench(api, clustered, proxy, process)
         acting = asyncio.create_task(clustered.run())
         stack.callback(acting.cancel)
@@ -235,9 +235,9 @@ async def bench(directory: Path, flags: Sequence[str] = FLAGS) -> AsyncIterator[
         yield found
 
 
-def _hear(found: Bench | None, write: Write) -> None:
+def _on_event(found: Bench | None, write: Write) -> None:
     if found is not None:
-        found.removals.hear(write)
+        found.removals.on_event(write)
 
 
 async def _wait_first_loop(process: Autoscaler, within_s: float = 180.0) -> None:

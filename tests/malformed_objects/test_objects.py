@@ -101,7 +101,7 @@ class Hearing:
     def attach(self, process: AutoscalerProcess) -> None:
         self.process = process
 
-    def hear(self, decision: Decision) -> None:
+    def on_event(self, decision: Decision) -> None:
         self.decisions += 1
 
 
@@ -162,7 +162,7 @@ def test_whatever_objects_look_like_the_others_are_decided_on(chance: random.Ran
 
     async def play(simulation: Simulation) -> None:
         await autoscaler_run.run_process(
-            simulation.scenario, carrier, simulation.clock, random.Random(1), hearing.hear, hearing
+            simulation.scenario, carrier, simulation.clock, random.Random(1), hearing.on_event, hearing
         )
 
     with forget_what_is_said(), Unforeseen() as unforeseen:

@@ -71,7 +71,7 @@ class Trying:
         for change in self._changes:
             if change.function is not None and self.reached.does(change):
                 chosen = [items[name] for name in self.reached.quickly(change)]
-                self._told(change, _is_noticed(functools.partial(_judge, change, chosen)))
+                self._told(change, _is_noticed(functools.partial(_evaluate, change, chosen)))
         return True
 
     def _trace(self, name: str, item: pytest.Item) -> None:
@@ -110,12 +110,12 @@ def try_importing(change: mutation_sites.Change, reached: Reached) -> bool:
     """Is a change of what runs when a module is imported noticed by a test that is quick enough?"""
     nearest = {name for (path, _), names in reached.tests.items() if path == str(change.path) for name in names}
 
-    def judge() -> bool:
+    def passes() -> bool:
         live_patching.import_anew(change)
         nearest_first = sorted(reached.quick(), key=lambda name: (name not in nearest, reached.took_s[name]))
         return run_pytest([*nearest_first, "-x"], []) == 0
 
-    return _is_noticed(judge)
+    return _is_noticed(passes)
 
 
 def run_pytest(arguments: list[str], plugins: list[object]) -> int:
@@ -129,13 +129,13 @@ def run_pytest(arguments: list[str], plugins: list[object]) -> int:
     )
 
 
-def _is_noticed(judge: Callable[[], bool]) -> bool:
+def _is_noticed(passes: Callable[[], bool]) -> bool:
     """In a process of its own."""
     child = os.fork()
     if child == 0:
         _become_quiet()
         try:
-            os._exit(_SURVIVED if judge() else _NOTICED)
+            os._exit(_SURVIVED if passes() else _NOTICED)
         except BaseException:
             os._exit(_NOTICED)
     return os.waitpid(child, 0)[1] != _SURVIVED
@@ -150,7 +150,7 @@ def _become_quiet() -> None:
     os.dup2(nowhere, 2)
 
 
-def _judge(change: mutation_sites.Change, items: list[pytest.Item]) -> bool:
+def _evaluate(change: mutation_sites.Change, items: list[pytest.Item]) -> bool:
     live_patching.put_in(change)
     return all(_passes(item) for item in items)
 

@@ -82,7 +82,7 @@ def changes(path: Path) -> list[Change]:
         if statement is None:
             continue
         for after in operators.replacements(node, parent):
-            name = f"{'.'.join((short, *scope.names))}: {_spell(node)} → {_spell(after)}"
+            name = f"{'.'.join((short, *scope.names))}: {_to_text(node)} → {_to_text(after)}"
             seen[name] += 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"
@@ -140,6 +140,6 @@ def _lines(statement: ast.stmt) -> tuple[int, int]:
     return statement.lineno, max(last, statement.lineno)
 
 
-def _spell(node: ast.AST) -> str:
+def _to_text(node: ast.AST) -> str:
     line = " ".join(ast.unparse(node).split())
     return line if len(line) <= 90 else line[:60] + "…" + line[-25:]

@@ -10,7 +10,7 @@ from windlass.engine.drainability import replicated
 from windlass.engine.model import facts
 
 
-def spell(code: str) -> list[str]:
+def to_text(code: str) -> list[str]:
     """What may stand in the place of an expression."""
     (statement,) = ast.parse(code).body
     assert isinstance(statement, ast.Expr)
@@ -36,7 +36,7 @@ def spell(code: str) -> list[str]:
     ],
 )
 def test_an_expression_is_changed_into_what_might_have_been_meant(code: str, changed: list[str]) -> None:
-    assert spell(code) == changed
+    assert to_text(code) == changed
 
 
 BUDGET = mutation_sites.ROOT / "src/windlass/engine/drainability/pdb_rules.py"

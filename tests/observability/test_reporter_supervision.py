@@ -60,7 +60,7 @@ def play(scenario: Callable[[Net, observability_reporter.Reporter], Awaitable[No
     time.run(main())
 
 
-def tell(reporter: observability_reporter.Reporter, number: int) -> None:
+def report(reporter: observability_reporter.Reporter, number: int) -> None:
     reporter._emit((EventOccurrence(InvolvedObject("v1", "Node", f"n{number}"), "Normal", "ScaleDown", f"m{number}"),))
 
 
@@ -70,7 +70,7 @@ def test_an_odd_answer_costs_no_event_but_its_own(body: bytes) -> None:
         net.body = body
         for number in range(4):
             net.is_odd = lambda request, odd=number == 1: odd and "/events" in request.path  # type: ignore[misc]
-            tell(reporter, number)
+            report(reporter, number)
             await net.clock.sleep(5.0)
         assert await net.events() >= {"m0", "m2", "m3"}
 
@@ -112,7 +112,7 @@ def test_what_fails_in_an_unforeseen_way_is_counted_and_begun_again() -> None:
 
         reporter._recorder.record = fail  # type: ignore[method-assign]
         for number in range(4):
-            tell(reporter, number)
+            report(reporter, number)
         await net.clock.sleep(30.0)
         assert await net.events() == {"m2", "m3"}
         assert klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.REPORTER] == before + 2

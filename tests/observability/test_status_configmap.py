@@ -28,7 +28,7 @@ from windlass.observability.status_configmap import AutoscalerStatus, NodeGroupS
 BEFORE = status_configmap.initial_status(NOW_S - 10)
 
 
-def look(
+def probe(
     observation: Observation, settings: Settings = PEER, before: AutoscalerStatus = BEFORE,
     memory: LoopMemory | None = None,
     now_s: float = NOW_S, outcome: PlanResult | None = None,
@@ -58,7 +58,7 @@ def test_the_recorded_situation_gives_the_recorded_text() -> None:
         )
     }
     observation = builders.observe([group], [*members, *others], busy)
-    autoscaler_status, _ = look(observation, before=status_configmap.initial_status(now_s - 10, since), now_s=now_s)
+    autoscaler_status, _ = probe(observation, before=status_configmap.initial_status(now_s - 10, since), now_s=now_s)
     ours, theirs = (
         status_configmap.format_status(autoscaler_status).split("\n"),
         cluster_autoscaler_recordings.STATUS.split("\n"),
@@ -144,7 +144,7 @@ def test_nothing_is_known_before_the_first_loop() -> None:
 
 
 def test_a_group_that_was_raised_is_in_progress_at_its_new_size() -> None:
-    autoscaler_status, _ = look(builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)]))
+    autoscaler_status, _ = probe(builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)]))
     (group,) = autoscaler_status.groups
     assert (group.target_size, group.scale_up.status) == (1, "InProgress")
     assert autoscaler_status.cluster is not None
@@ -155,7 +155,7 @@ def test_a_group_that_was_raised_is_in_progress_at_its_new_size() -> None:
 def test_a_raise_that_failed_leaves_the_size_and_backs_off() -> None:
     error = node_groups.InstanceError("Other", "cloudProviderError", "x" * 600)
     observation = builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)])
-    autoscaler_status, _ = look(replace(observation, refused={"g": error}))
+    autoscaler_status, _ = probe(replace(observation, refused={"g": error}))
     (group,) = autoscaler_status.groups
     assert (group.target_size, group.scale_up.status) == (0, "Backoff")
     told = status_configmap.status_document(autoscaler_status)["nodeGroups"][0]["scaleUp"]["backoffInfo"]
@@ -168,7 +168,7 @@ def test_unneeded_nodes_are_candidates_of_their_group() -> None:
     first, second = builders.nodes("a", 2), builders.nodes("b", 1)
     busy = builders.running("busy", "b-0", 3000)
     observation = builders.observe([builders.group("a", first), builders.group("b", second)], [*first, *second], [busy])
-    autoscaler_status, _ = look(observation)
+    autoscaler_status, _ = probe(observation)
     assert [(group.name, group.scale_down.status, group.candidates) for group in autoscaler_status.groups] == [
         ("a", "CandidatesPresent", 2),
         ("b", "NoCandidates", 0),
@@ -181,22 +181,22 @@ def test_since_when_stays_until_it_changes() -> None:
     members = builders.nodes("g", 1)
     busy = [builders.running("busy", "g-0", 3000)]
     group = builders.group("g", members)
-    first, decision = look(builders.observe([group], members, busy))
-    second, decision = look(
+    first, decision = probe(builders.observe([group], members, busy))
+    second, decision = probe(
         builders.observe([group], members, busy), before=first, memory=decision.memory, now_s=NOW_S + 10
     )
     assert second.groups[0].scale_down == StatusCondition("NoCandidates", NOW_S + 10, NOW_S)
-    third, _ = look(builders.observe([group], members), before=second, memory=decision.memory, now_s=NOW_S + 20)
+    third, _ = probe(builders.observe([group], members), before=second, memory=decision.memory, now_s=NOW_S + 20)
     assert third.groups[0].scale_down == StatusCondition("CandidatesPresent", NOW_S + 20, NOW_S + 20)
     assert third.groups[0].health == StatusCondition("Healthy", NOW_S + 20, NOW_S)
 
 
 def test_a_loop_that_did_not_come_to_scale_down_says_what_the_last_one_found() -> None:
     members = builders.nodes("g", 2)
-    first, decision = look(builders.observe([builders.group("g", members)], members))
+    first, decision = probe(builders.observe([builders.group("g", members)], members))
     broken = [replace(node, conditions=builders.NOT_READY) for node in builders.nodes("g", 8)]
     observation = builders.observe([builders.group("g", broken)], broken)
-    second, _ = look(observation, before=first, memory=decision.memory, now_s=NOW_S + 10)
+    second, _ = probe(observation, before=first, memory=decision.memory, now_s=NOW_S + 10)
     assert second.cluster is not None
     assert second.cluster.health.status == "Unhealthy"
     assert second.cluster.scale_down.probed_s == NOW_S
@@ -206,11 +206,11 @@ def test_a_loop_that_did_not_come_to_scale_down_says_what_the_last_one_found() -
 def test_a_restart_goes_on_with_the_times_of_the_text() -> None:
     members = builders.nodes("g", 1)
     observation = builders.observe([builders.group("g", members)], members, [builders.running("busy", "g-0", 3000)])
-    first, decision = look(observation)
+    first, decision = probe(observation)
     restored = status_configmap.initial_status(
         NOW_S + 50, status_configmap.parse_transition_times(status_configmap.format_status(first))
     )
-    second, _ = look(observation, before=restored, memory=decision.memory, now_s=NOW_S + 60)
+    second, _ = probe(observation, before=restored, memory=decision.memory, now_s=NOW_S + 60)
     assert second.groups[0].health == StatusCondition("Healthy", NOW_S + 60, NOW_S)
 
 
@@ -231,9 +231,9 @@ def test_times_in_messages_are_spelled_as_go_does() -> None:
     settings = builders.choose(PEER, "groups", max_node_provision_time_s=900.0)
     members = builders.nodes("g", 1)
     pods = [builders.running("busy", "g-0", 4000), builders.pending("p", 4000)]
-    asked, decision = look(builders.observe([builders.group("g", members)], members, pods), settings)
+    asked, decision = probe(builders.observe([builders.group("g", members)], members, pods), settings)
     late = builders.observe([builders.group("g", members, target=2)], members, pods)
-    autoscaler_status, _ = look(late, settings, before=asked, memory=decision.memory, now_s=NOW_S + 900.5)
+    autoscaler_status, _ = probe(late, settings, before=asked, memory=decision.memory, now_s=NOW_S + 900.5)
     told = status_configmap.status_document(autoscaler_status)["nodeGroups"][0]["scaleUp"]
     assert told["status"] == "Backoff"
     assert told["backoffInfo"] == {

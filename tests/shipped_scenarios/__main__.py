@@ -25,14 +25,14 @@ def main() -> int:
         parser.error(f"found {', '.join(unknown)}, accepted are {', '.join(known)}")
     began_s, all_well = time.monotonic(), True
     with concurrent.futures.ProcessPoolExecutor(arguments.processes) as pool:
-        told = [pool.submit(scenario_run.tell, known[name]) for name in arguments.names or known]
+        told = [pool.submit(scenario_run.report, known[name]) for name in arguments.names or known]
         for item in concurrent.futures.as_completed(told):
-            all_well = _say(item.result()) and all_well
+            all_well = _print_line(item.result()) and all_well
     print(f"{'all well' if all_well else 'NOT WELL'}, {time.monotonic() - began_s:.0f} s")
     return 0 if all_well else 1
 
 
-def _say(told: scenario_run.Telling) -> bool:
+def _print_line(told: scenario_run.Telling) -> bool:
     mark = "✗" if told.complaints else "✓"
     print(
         f"{mark} {told.name:18} {told.took_s:6.1f} s of a core, {told.lasts_s / told.took_s:7,.0f}× · "

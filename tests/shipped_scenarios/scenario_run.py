@@ -28,7 +28,7 @@ class Telling:
     recording_bytes: int
 
 
-def tell(path: Path) -> Telling:
+def report(path: Path) -> Telling:
     """Play it, decide it again and play it once more without recording: the report must be the same, to the byte."""
     story = loader.load_scenario(path)
     with tempfile.TemporaryDirectory() as folder:

@@ -103,7 +103,7 @@ async def run(
             took_s,
             code,
             led,
-            _judge(noted, first, heard_s, took_s) + ([] if code in expected else [f"exit code {code}"]),
+            _evaluate(noted, first, heard_s, took_s) + ([] if code in expected else [f"exit code {code}"]),
         )
 
 
@@ -144,7 +144,7 @@ async def _wait_moment(noted: cluster.Noted, chance: random.Random, first: int, 
     return f"{kind} + {rest_s:.2f} s"
 
 
-def _judge(noted: cluster.Noted, first: int, heard_s: float, took_s: float) -> list[str]:
+def _evaluate(noted: cluster.Noted, first: int, heard_s: float, took_s: float) -> list[str]:
     wrong = []
     if took_s > END_S:
         wrong.append(f"it took {took_s:.1f} s to end")

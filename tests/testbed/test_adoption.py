@@ -147,14 +147,14 @@ def need(bed: Bed, pool: str, count: int) -> None:
 def wait_size(bed: Bed, path: str, size: int, within_s: float = UPGRADE_S) -> None:
     """Until there are so many nodes, all of the newest template."""
 
-    def look() -> tuple[bool, list[int | None]]:
+    def probe() -> tuple[bool, list[int | None]]:
         found = bed.api.get(path)
         status = found.get("status", {})
         counts = [status.get(name) or 0 for name in ("replicas", "readyReplicas", "upToDateReplicas")]
         is_current = status.get("observedGeneration") == found["metadata"]["generation"]
         return is_current, [found["spec"].get("replicas"), *counts]
 
-    api.wait_for(f"{size} nodes of {path}", look, lambda seen: seen == (True, [size] * 4), within_s)
+    api.wait_for(f"{size} nodes of {path}", probe, lambda seen: seen == (True, [size] * 4), within_s)
 
 
 def rendered(limits: tuple[int, int] | None, replicas: int | None, template: str) -> Object:

@@ -93,7 +93,7 @@ def _pod(name: str, claim: str = "", purpose: str = "yes") -> api.Object:
     return objects.made("v1", "Pod", name, SPACE, spec)
 
 
-def _look(server: api.Api) -> list[api.Object]:
+def _probe(server: api.Api) -> list[api.Object]:
     """All that the scheduler sees."""
     kinds = {
         ("v1", "Node"): "/api/v1/nodes",
@@ -109,12 +109,12 @@ def _look(server: api.Api) -> list[api.Object]:
     ]
 
 
-def _judge(server: api.Api, pod: api.Object) -> tuple[list[str], set[str]]:
+def _evaluate(server: api.Api, pod: api.Object) -> tuple[list[str], set[str]]:
     """The nodes that take the pod, and if there is none, why not, as far as devices go.
 
     A filter that fails on one node fails for the pod: the scheduler looks at no other node then.
     """
-    snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects(_look(server)))
+    snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects(_probe(server)))
     shape = snapshot.shape_of(pods.read_pod(scheme.decode_as(pod_models.Pod, pod), pending=True))
     judged = registry.diagnose(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
     refusals = [judged.everywhere] if judged.everywhere else [refusal for _, refusal in judged.refusals()]
@@ -178,7 +178,7 @@ def offering(control_plane: Bed) -> Iterator[api.Api]:
 def _foretell(server: api.Api, pod: api.Object) -> str:
     """Let the engine judge the pod, then the scheduler: the node that both have for it, or nothing if both refuse."""
     name = pod["metadata"]["name"]
-    feasible, reasons = _judge(server, pod)
+    feasible, reasons = _evaluate(server, pod)
     server.add(pod)
     chosen = _wait(server, name, set() if feasible else reasons)
     assert chosen in feasible if feasible else not chosen, name

@@ -53,7 +53,7 @@ def conditions_of(body: Object) -> Conditions:
     return {item["type"]: (item["status"], item["reason"], item["message"]) for item in found}
 
 
-def look(bed: Bed, name: str) -> Conditions:
+def probe(bed: Bed, name: str) -> Conditions:
     return conditions_of(bed.api.get(f"{REQUESTS}/{name}"))
 
 
@@ -113,7 +113,7 @@ class Kueue:
         """
         body = self._recorded("2-provisioned", "Workload")
         (check,) = body["status"]["admissionChecks"]
-        check["message"] = look(self._bed, name)["Provisioned"][2]
+        check["message"] = probe(self._bed, name)["Provisioned"][2]
         annotations = self._annotations()
         (update,) = check["podSetUpdates"]
         assert update["annotations"].keys() == annotations.keys()
@@ -139,7 +139,7 @@ class Kueue:
         """A failed attempt is followed by a second one."""
         body = self._recorded("4-failed-and-retried", "Workload")
         (check,) = body["status"]["admissionChecks"]
-        check["message"] = f"Retrying after failure: {look(self._bed, name)['Failed'][2]}"
+        check["message"] = f"Retrying after failure: {probe(self._bed, name)['Failed'][2]}"
         self._write_status(body)
         return self.request(2)
 
@@ -238,13 +238,13 @@ def test_the_page_starts_a_job_on_nodes_that_are_added_for_it(bed: Bed, tmp_path
             assert request in run(*commands.take(1))
             provisioned = ("True", "CapacityIsProvisioned", "Capacity is found in the cluster")
             wanted = {"Accepted": ACCEPTED, "Provisioned": provisioned}
-            api.wait_for("it is provisioned", lambda: look(bed, request), lambda seen: seen == wanted)
+            api.wait_for("it is provisioned", lambda: probe(bed, request), lambda seen: seen == wanted)
             assert f"Provisioned={' '.join(provisioned)}" in run(*commands.take(1))
             api.wait_for("two nodes of two GPUs", lambda: size_of(bed, group), lambda seen: seen == (2, 2))
             kueue.start(request)
             assert len(kueue.wait_running(3)) == 2
             wanted["BookingExpired"] = CONSUMED
-            api.wait_for("its booking ends", lambda: look(bed, request), lambda seen: seen == wanted)
+            api.wait_for("its booking ends", lambda: probe(bed, request), lambda seen: seen == wanted)
             assert size_of(bed, group) == (2, 2), "pods that use the booking trigger nothing"
             assert "nodes=Ready Capacity is found in the cluster" in run(*commands.take(1))
             assert "--enable-provisioning-requests" in run(*commands.take(1))
@@ -252,7 +252,7 @@ def test_the_page_starts_a_job_on_nodes_that_are_added_for_it(bed: Bed, tmp_path
         run(*commands.take(1))
     assert commands.left == []
     assert bed.api.find(definition) is not None
-    assert look(bed, request) == wanted
+    assert probe(bed, request) == wanted
 
 
 def test_capacity_is_found_booked_used_and_a_failure_is_retried_as_kueue_records_it(bed: Bed, autoscaler: Live) -> None:
@@ -266,29 +266,29 @@ def test_capacity_is_found_booked_used_and_a_failure_is_retried_as_kueue_records
     first.reserve_quota()
     request = first.request()
     wanted = conditions_of(next(body for body in recorded("created/2-provisioned") if body["kind"] != "Workload"))
-    api.wait_for("capacity is found", lambda: look(bed, request), lambda seen: seen == wanted)
+    api.wait_for("capacity is found", lambda: probe(bed, request), lambda seen: seen == wanted)
     first.start(request)
     assert len(first.wait_running(3)) == 1
     wanted["BookingExpired"] = CONSUMED
-    api.wait_for("its booking is consumed", lambda: look(bed, request), lambda seen: seen == wanted)
+    api.wait_for("its booking is consumed", lambda: probe(bed, request), lambda seen: seen == wanted)
 
     second.reserve_quota()
     failed = second.request()
-    api.wait_for("it fails", lambda: look(bed, failed), lambda seen: "Failed" in seen)
+    api.wait_for("it fails", lambda: probe(bed, failed), lambda seen: "Failed" in seen)
     expected = conditions_of(recorded("created/4-failed-and-retried")[0])
-    told = look(bed, failed)
+    told = probe(bed, failed)
     assert {kind: seen[:2] for kind, seen in told.items()} == {kind: seen[:2] for kind, seen in expected.items()}
     assert told["Failed"][2].startswith(f"{expected['Failed'][2]} Room for 1 of 3 pods")
     first.end()
     again = second.retry(failed)
     wanted.pop("BookingExpired")
-    api.wait_for("the second attempt finds capacity", lambda: look(bed, again), lambda seen: seen == wanted)
-    assert look(bed, failed) == told, "a request that has failed is not served again"
+    api.wait_for("the second attempt finds capacity", lambda: probe(bed, again), lambda seen: seen == wanted)
+    assert probe(bed, failed) == told, "a request that has failed is not served again"
     assert size_of(bed, group) == (1, 1), "a check adds no node"
 
     _book_before(bed, again, 660.0)
     expired = conditions_of(next(body for body in recorded("created/5-booking-expired") if body["kind"] != "Workload"))
-    api.wait_for("its booking has expired", lambda: look(bed, again), lambda seen: seen == expired)
+    api.wait_for("its booking has expired", lambda: probe(bed, again), lambda seen: seen == expired)
 
 
 def _add_sample_job(bed: Bed) -> Kueue:
@@ -311,23 +311,23 @@ def test_pod_sets_get_nodes_together_and_a_lost_node_revokes_nothing(bed: Bed, a
         bed, "first", (0, 5), labels={"f1l1": "v1"}, taints=[{"key": "f1t1k", "value": "f1t1v", "effect": "NoSchedule"}]
     )
     alone = _request_two_pod_sets(bed, 1)
-    api.wait_for("no capacity", lambda: look(bed, alone), lambda seen: seen.get("Provisioned", ("",))[0] == "False")
-    assert look(bed, alone)["Provisioned"][1] == "CapacityIsNotFound"
+    api.wait_for("no capacity", lambda: probe(bed, alone), lambda seen: seen.get("Provisioned", ("",))[0] == "False")
+    assert probe(bed, alone)["Provisioned"][1] == "CapacityIsNotFound"
     assert size_of(bed, first) == (0, 0), "all pod sets get nodes, or none does"
     second = add_group(bed, "second", (0, 5), labels={"f2l1": "v1"})
     both = _request_two_pod_sets(bed, 2)
-    api.wait_for("capacity", lambda: look(bed, both), lambda seen: seen.get("Provisioned", ("",))[0] == "True")
+    api.wait_for("capacity", lambda: probe(bed, both), lambda seen: seen.get("Provisioned", ("",))[0] == "True")
     api.wait_for(
         "nodes: an empty one has less than four cores",
         lambda: [size_of(bed, each) for each in (first, second)],
         lambda seen: seen == [(2, 2), (1, 1)],
     )
-    told = look(bed, both)
+    told = probe(bed, both)
     assert told.keys() == {"Accepted", "Provisioned"}
     bed.api.merge(second, {"spec": {"replicas": 0}})
     api.wait_for("its node is gone", lambda: size_of(bed, second), lambda seen: seen[1] == 0)
     autoscaler.wait_looped(3)
-    assert look(bed, both) == told
+    assert probe(bed, both) == told
 
 
 def _request_two_pod_sets(bed: Bed, attempt: int) -> str:

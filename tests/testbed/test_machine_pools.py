@@ -63,13 +63,13 @@ class Pool:
             server.add(body)
 
     def wait(self, phase: str, replicas: int) -> dict[str, Any]:
-        def look() -> tuple[str, int, int]:
+        def probe() -> tuple[str, int, int]:
             status = (self.server.find(self.path) or {}).get("status", {})
             ready = status.get("deprecated", {}).get("v1beta1", {}).get("readyReplicas", 0)
             return status.get("phase", ""), ready, len(status.get("nodeRefs", ()))
 
         wanted = (phase, replicas, replicas)
-        api.wait_for(f"{self.name}: {wanted}", look, lambda seen: seen == wanted)
+        api.wait_for(f"{self.name}: {wanted}", probe, lambda seen: seen == wanted)
         return self.server.get(self.path)
 
     def scale(self, replicas: int) -> None:
@@ -257,7 +257,7 @@ def test_recorded_lives_are_lived_again_on_the_real_control_plane() -> None:
         pytest.skip(reason)
     with sharing.alone(machinepool_bed.choose(ours=True)) as alone:
         clusterapi.add_cluster(alone.api, alone.kubeconfig)
-        told = asyncio.run(machinepool_bed.tell(alone, machinepool_bed.every_story(), ours=True))
+        told = asyncio.run(machinepool_bed.report(alone, machinepool_bed.every_story(), ours=True))
     differences = [
         f"{outcome.name}: {text}"
         for outcomes, _ in told.values()

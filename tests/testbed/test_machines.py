@@ -156,13 +156,13 @@ def test_an_instance_that_boots_in_seconds_gets_its_id_with_its_node(group: Grou
     group.scale(1)
     named_before_its_node: set[str] = set()
 
-    def look() -> list[str]:
+    def probe() -> list[str]:
         """Machines that have an id; those whose Node is not there, though it is looked for later, are noted."""
         named = [machine["metadata"]["name"] for machine in group.machines() if "providerID" in machine["spec"]]
         named_before_its_node.update({*named} - {node["metadata"]["name"] for node in group.nodes()})
         return named
 
-    api.wait_for("it has an id", look, lambda named: len(named) == 1)
+    api.wait_for("it has an id", probe, lambda named: len(named) == 1)
     assert named_before_its_node == set()
     group.wait_available(1)
     (machine,), (node,) = group.machines(), group.nodes()

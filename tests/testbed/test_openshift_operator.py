@@ -92,10 +92,10 @@ def add_set(bed: Bed, of: MachineApi, name: str, authority: str = "", **annotati
     body = {"apiVersion": f"{of.group}/{of.versions[0]}", "kind": "MachineSet", "metadata": metadata, "spec": spec}
     bed.api.add(body)
     if authority:
-        say(bed, name, authority)
+        print_line(bed, name, authority)
 
 
-def say(bed: Bed, name: str, authority: str) -> None:
+def print_line(bed: Bed, name: str, authority: str) -> None:
     bed.api.merge(f"{place(MACHINE_API, name)}/status", {"status": {"authoritativeAPI": authority}})
 
 
@@ -159,9 +159,9 @@ def test_bounds_follow_authority_and_the_second_owner_waits_its_turn(bed: Bed, a
     reason = "MachineAutoscalerDuplicateTargetScaleRef"
     assert wait_ready(bed, "second", reason) == ("False", reason, told)
 
-    say(bed, "moving", "Migrating")
+    print_line(bed, "moving", "Migrating")
     wait_ready(bed, "first", "MachineAutoscalerTargetMigrating")
-    say(bed, "moving", "ClusterAPI")
+    print_line(bed, "moving", "ClusterAPI")
     wait_bounds(bed, CLUSTER_API, "moving", wanted(CLUSTER_API, "first"))
 
     bed.api.delete(f"{AUTOSCALERS}/first")
@@ -282,11 +282,11 @@ def wait_event(bed: Bed, namespace: str, name: str, reason: str) -> str:
     """What is told of an object."""
     selector = f"involvedObject.name={name},reason={reason}"
 
-    def look() -> list[str]:
+    def probe() -> list[str]:
         found = bed.api.items(f"/api/v1/namespaces/{namespace}/events", fieldSelector=selector)
         return [event["message"] for event in found]
 
-    return api.wait_for(f"{reason} of {name}", look, within_s=WITHIN_S)[-1]
+    return api.wait_for(f"{reason} of {name}", probe, within_s=WITHIN_S)[-1]
 
 
 def operating_as_pod(
@@ -402,12 +402,12 @@ def _is_written(call: Call, path: str) -> bool:
 def _settle(runner: Gateway) -> int:
     """Wait until nothing has been written for two seconds; how much was until then."""
 
-    def look() -> tuple[int, int]:
+    def probe() -> tuple[int, int]:
         before = len(_writes(runner))
         time.sleep(2.0)
         return before, len(_writes(runner))
 
-    return api.wait_for("quiet", look, lambda counts: counts[0] == counts[1], WITHIN_S)[1]
+    return api.wait_for("quiet", probe, lambda counts: counts[0] == counts[1], WITHIN_S)[1]
 
 
 def _arguments(found: Object) -> list[str]:
@@ -435,7 +435,7 @@ def test_a_machine_autoscaler_is_refused_nothing_and_uses_all_that_it_may(bed: B
         for most in (10, 11):  # told with each write: an event is created, and counted
             autoscale(bed, name, name, f"{of.group}/{of.versions[0]}", most=most)
             wait_bounds(bed, of, name, wanted(of, name, most))
-    audit_log.judge(bed, *rbac.MACHINE_AUTOSCALER)
+    audit_log.evaluate(bed, *rbac.MACHINE_AUTOSCALER)
 
 
 CHANGES: dict[str, Object] = {
@@ -457,26 +457,26 @@ def test_a_cluster_autoscaler_is_refused_nothing_and_uses_all_that_it_may(bed: B
     bed.api.delete(CLUSTER_AUTOSCALER)
     api.wait_for("the Deployment goes with it", lambda: bed.api.find(DEPLOYMENT) is None, within_s=WITHIN_S)
     bed.api.merge(CLUSTER_AUTOSCALER, {"metadata": {"finalizers": None}})
-    audit_log.judge(bed, *rbac.CLUSTER_AUTOSCALER)
+    audit_log.evaluate(bed, *rbac.CLUSTER_AUTOSCALER)
 
 
 def _wait_argument(bed: Bed, argument: str) -> None:
-    def look() -> list[str]:
+    def probe() -> list[str]:
         found = bed.api.find(DEPLOYMENT)
         return [] if found is None else _arguments(found)
 
-    api.wait_for(argument, look, lambda now: argument in now, WITHIN_S)
+    api.wait_for(argument, probe, lambda now: argument in now, WITHIN_S)
 
 
 def _change_and_wait(bed: Bed, collection: str, change: Object) -> None:
     """Change a field of one that is made of the ClusterAutoscaler; it is put right."""
     (field,) = change
 
-    def look() -> list[Object]:
+    def probe() -> list[Object]:
         owned = [item for item in bed.api.items(collection) if item["metadata"].get("ownerReferences")]
         return [entry for entry in owned if entry["spec"].get(field)]
 
-    before = api.wait_for(collection, look, within_s=WITHIN_S)[0]
+    before = api.wait_for(collection, probe, within_s=WITHIN_S)[0]
     path = f"{collection}/{before['metadata']['name']}"
     bed.api.merge(path, {"spec": change})
 

@@ -472,12 +472,12 @@ def wait_quiet(gateway: Gateway) -> None:
     """Until nothing was written for ten seconds: on a busy machine what the last tests left may go on for some time."""
     began_s = time.monotonic()
 
-    def look() -> tuple[float, list[str]]:
+    def probe() -> tuple[float, list[str]]:
         writes = [call for call in gateway.since(0.0) if call.method != "GET" and "/leases/" not in call.path]
         last_s = max((call.at_s for call in writes), default=0.0)
         return time.monotonic() - max(last_s, began_s), [f"{call.method} {call.path}" for call in writes[-5:]]
 
-    wait("nothing is written", look, lambda seen: seen[0] > 10.0, poll_s=0.5)
+    wait("nothing is written", probe, lambda seen: seen[0] > 10.0, poll_s=0.5)
 
 
 # Rights
@@ -485,5 +485,5 @@ def wait_quiet(gateway: Gateway) -> None:
 
 def test_it_is_refused_nothing_and_uses_all_that_it_may(bed: Bed, operator: Gateway) -> None:
     """All that its role is for happens here: this needs none of the tests above."""
-    machineset_sync_scenario.tell(bed)
-    audit_log.judge(bed, *rbac.MACHINESET_SYNC)
+    machineset_sync_scenario.report(bed)
+    audit_log.evaluate(bed, *rbac.MACHINESET_SYNC)

@@ -192,7 +192,7 @@ def wait_settled(bed: Bed, path: str, wanted: int, *, limits: tuple[str, str] | 
     """It has this size, these bounds or none, and replicas are whose they should be."""
     ours = {"eks-a-controller", "lattice-operator"}
 
-    def look() -> tuple[Any, ...]:
+    def probe() -> tuple[Any, ...]:
         found = bed.api.find(path)
         if found is None:
             return (None,)
@@ -202,7 +202,7 @@ def wait_settled(bed: Bed, path: str, wanted: int, *, limits: tuple[str, str] | 
         return found["spec"].get("replicas"), at, bool(managers & ours), bool(managers)
 
     is_static = limits is None
-    api.wait_for(path, look, lambda seen: seen == (wanted, limits, is_static, True), within_s=WITHIN_S)
+    api.wait_for(path, probe, lambda seen: seen == (wanted, limits, is_static, True), within_s=WITHIN_S)
 
 
 # What is refused
@@ -412,22 +412,22 @@ def _wait_quiet(gateway: Gateway) -> None:
     """A quiet system writes nothing: until no operator has for a while."""
     began_s = time.monotonic()
 
-    def look() -> tuple[float, list[str]]:
+    def probe() -> tuple[float, list[str]]:
         written = [call.at_s for call in gateway.since(0.0) if call.method not in ("GET", "HEAD")]
         return time.monotonic() - max(began_s, *written), _written(gateway, began_s)
 
-    api.wait_for("nothing is written", look, lambda seen: seen[0] > QUIET_S, WITHIN_S, 0.5)
+    api.wait_for("nothing is written", probe, lambda seen: seen[0] > QUIET_S, WITHIN_S, 0.5)
 
 
 def _wait_unchanged(bed: Bed, path: str) -> None:
     """Until Cluster API has said all that it has to say of a MachineDeployment."""
 
-    def look() -> tuple[str, str]:
+    def probe() -> tuple[str, str]:
         before = bed.api.get(path)["metadata"]["resourceVersion"]
         time.sleep(3.0)
         return before, bed.api.get(path)["metadata"]["resourceVersion"]
 
-    api.wait_for(f"{path} stays as it is", look, lambda seen: seen[0] == seen[1], WITHIN_S)
+    api.wait_for(f"{path} stays as it is", probe, lambda seen: seen[0] == seen[1], WITHIN_S)
 
 
 def _lines(of: Path) -> list[str]:

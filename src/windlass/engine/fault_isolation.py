@@ -262,7 +262,7 @@ class _ObjectChecks:
 
     def _check_node(self, node: facts.Node) -> None:
         passing = self._read_passing()
-        node = passing.judge_starting(node)
+        node = passing.mark_starting(node)
         readiness.assess_node(node)
         node_templates.is_good_example(node, self._now_s)
         taints.sanitize(node, passing)

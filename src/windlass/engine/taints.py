@@ -115,7 +115,7 @@ class TransientTaints:
     def _passes(self, key: str) -> bool:
         return key in _OWN_TAINTS or key in CONDITION_TAINTS or self.is_startup(key) or self.is_status(key)
 
-    def judge_starting(self, node: facts.Node) -> facts.Node:
+    def mark_starting(self, node: facts.Node) -> facts.Node:
         """The node, or one that is not ready in its stead if a startup taint says that it is still starting.
 
         A cordoned node is left as it is: no startup is waited for.

@@ -228,7 +228,7 @@ def explain_node(at: explain_context.ExplainContext, name: str) -> NodeExplanati
         name,
         at.now_s,
         RemovalState.NOT_AUTOSCALED,
-        readiness.assess_node(passing.judge_starting(node)).is_ready,
+        readiness.assess_node(passing.mark_starting(node)).is_ready,
         node.created_s,
         why="belongs to no group",
         pods=tuple(find_dispositions(at, at.snapshot.pods_on(row), find_destinations(at, name))),

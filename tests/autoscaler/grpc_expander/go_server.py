@@ -55,7 +55,7 @@ class Served:
         while "told" not in self._lines.get(timeout=_WITHIN_S):
             pass
 
-    def hear(self) -> Json:
+    def on_event(self) -> Json:
         """What it was asked, the oldest call first."""
         return self._lines.get(timeout=_WITHIN_S)
 

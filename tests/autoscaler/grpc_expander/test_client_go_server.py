@@ -62,7 +62,7 @@ def dial(served: go_server.Served, within_s: float = 60.0) -> GrpcExpanderClient
 def test_the_server_sees_options_pods_and_a_node_of_every_group(plain: go_server.Served) -> None:
     plain.tell("answer b")
     assert dial(plain).best_options(expander_requests.ask()) == expander_requests.opinion("b")
-    heard = plain.hear()
+    heard = plain.on_event()
     assert [(item["group"], item["nodes"], item["debug"]) for item in heard["options"]] == [
         ("a", 2, "a"),
         ("b", 2, "b"),
@@ -102,7 +102,7 @@ def test_the_server_reads_a_pod_as_kubernetes_spells_it(plain: go_server.Served)
     )
     plain.tell("answer a")
     dial(plain).best_options(expander_requests.ask(["a"], [asked]))
-    ((heard,),) = [option["pods"] for option in plain.hear()["options"]]
+    ((heard,),) = [option["pods"] for option in plain.on_event()["options"]]
     selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}
     assert heard["metadata"] == {
         "name": "p0",
@@ -191,7 +191,7 @@ def test_the_server_reads_a_node_as_kubernetes_spells_it(plain: go_server.Served
     )
     plain.tell("answer a")
     dial(plain).best_options(replace(expander_requests.ask(["a"]), templates={"a": template}))
-    heard = plain.hear()["nodes"]["a"]
+    heard = plain.on_event()["nodes"]["a"]
     assert heard["metadata"] == {
         "name": "template-a",
         "uid": "uid-a",
@@ -213,7 +213,7 @@ def test_more_pods_than_a_window_holds_are_sent_and_echoed(plain: go_server.Serv
     plain.tell("answer b a")
     question = expander_requests.ask(pods=pods)
     assert dial(plain).best_options(question) == BestOptionsResponse(question.about, ("b", "a"))
-    assert [len(option["pods"]) for option in plain.hear()["options"]] == [2500, 2500]
+    assert [len(option["pods"]) for option in plain.on_event()["options"]] == [2500, 2500]
 
 
 # ── TLS ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -26,7 +26,7 @@ def scaled(name: str, low: int, high: int, count: int = 1) -> model.WorkerNodeGr
     return model.WorkerNodeGroup(name, f"prod-{name}", PoolSize(count, ReplicaLimits(low, high)), MACHINE)
 
 
-def judge(groups: list[model.WorkerNodeGroup], deployments: list[MachineDeployment]) -> tuple[str, str, str, str]:
+def evaluate(groups: list[model.WorkerNodeGroup], deployments: list[MachineDeployment]) -> tuple[str, str, str, str]:
     verdict = reconcile.workers_ready_condition(UP, groups, deployments, {})
     return verdict.status, verdict.reason, verdict.severity, verdict.message
 
@@ -199,7 +199,7 @@ ROWS: list[tuple[str, list[model.WorkerNodeGroup], list[MachineDeployment], tupl
 def test_workers_are_judged_in_order(
     groups: list[model.WorkerNodeGroup], deployments: list[MachineDeployment], expected: tuple[str, str, str, str]
 ) -> None:
-    assert judge(groups, deployments) == expected
+    assert evaluate(groups, deployments) == expected
 
 
 def test_workers_of_a_cluster_without_a_control_plane_are_not_looked_at() -> None:
@@ -212,7 +212,7 @@ def test_workers_of_a_cluster_without_a_control_plane_are_not_looked_at() -> Non
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 30), st.integers(0, 30))
 def test_an_autoscaled_group_is_never_called_scaling(low: int, more: int, current: int, count: int) -> None:
-    status, reason, _, _ = judge([scaled("a", low, low + more, count)], [counted("prod-a", current, ready=0)])
+    status, reason, _, _ = evaluate([scaled("a", low, low + more, count)], [counted("prod-a", current, ready=0)])
     assert reason == ("" if low <= current <= low + more else "AutoscalerConstraintNotMet")
     assert (status == "True") == (reason == "")
 
@@ -224,7 +224,7 @@ def test_one_predicate_decides_whatever_the_annotations_say_yet(toggled: model.W
     body = machine_deployments.build_manifest(wanted("prod-a", "prod", limits), 3)
     live = applied(body, model.MANAGER, replicas=3)
     live = dataclasses.replace(live, current=3, ready=3, up_to_date=3)
-    assert judge([toggled], [live])[0] == "True"
+    assert evaluate([toggled], [live])[0] == "True"
 
 
 # The plan

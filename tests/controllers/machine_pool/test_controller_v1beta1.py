@@ -26,12 +26,12 @@ class OldTeller(Teller):
 
     async def apply(self, body: Json) -> None:
         if body["kind"] == "MachinePool":
-            body = spell(body)
+            body = to_text(body)
         found = await self.scene.apply(body)
         self._remember(found)
 
 
-def spell(body: Json) -> Json:
+def to_text(body: Json) -> Json:
     old = json.loads(json.dumps(body)) | {"apiVersion": "cluster.x-k8s.io/v1beta1"}
     machine = old.get("spec", {}).get("template", {}).get("spec")
     if machine is None:

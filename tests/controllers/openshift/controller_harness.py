@@ -38,12 +38,12 @@ def play(make: Callable[[clock.Clock], S], story: Callable[[S], Awaitable[T]]) -
     """What comes of a story that is told of a new scene."""
     time = clock.VirtualClock(NOW_S)
 
-    async def tell() -> T:
+    async def report() -> T:
         scene = make(time)
         await scene.build()
         return await story(scene)
 
-    return time.run(tell())
+    return time.run(report())
 
 
 def of(make: Callable[[clock.Clock], S]) -> Callable[[Callable[[S], Awaitable[None]]], Callable[[], None]]:

@@ -107,7 +107,7 @@ class World:
     def _instance(self, name: str) -> node_groups.Instance:
         return node_groups.Instance(self.nodes[name].provider_id, self.states.get(name, "Running"))
 
-    def carry_out(self, wanted: plan.Plan) -> dict[plan.Instruction, str]:
+    def execute(self, wanted: plan.Plan) -> dict[plan.Instruction, str]:
         failed: dict[plan.Instruction, str] = {}
         for instruction in wanted:
             said = self.refuse(instruction) or self._do(instruction)
@@ -233,7 +233,7 @@ class Run:
         self.told += [
             drain_status for drain_status in answer.story if _is_news(latest.get(drain_status.node), drain_status)
         ]
-        self.failed = self.world.carry_out(answer.plan)
+        self.failed = self.world.execute(answer.plan)
         return answer
 
     def settle(self) -> drain_loop.DrainLoopResult:
@@ -244,7 +244,7 @@ class Run:
                 return answer
         raise AssertionError(f"never comes to rest: {answer}")
 
-    def go_on(self, until_s: float = math.inf) -> "Run":
+    def resume(self, until_s: float = math.inf) -> "Run":
         """Let time pass until all drains have ended, or until so many seconds after the start."""
         for _ in range(2000):
             answer = self.settle()

@@ -118,7 +118,7 @@ def test_failures_of_a_loop_with_several_drains(case: Case, settings: Settings) 
     world = make_world(case)
     everywhere = {one.name for one in world.pods.values()}
     run = Run(world, with_drain(settings, **options)).begin(*case.empty, is_empty=True).begin(*case.occupied)
-    run.go_on()
+    run.resume()
     begun = {*case.empty, *case.occupied}
     assert begun - world.nodes.keys() == set(case.deleted.split())
     assert {name: run.why(name) for name in begun if run.why(name)} == dict(case.why)

@@ -9,7 +9,7 @@ from windlass.engine.model import durable_memory, facts, plan
 
 def test_nodes_are_cordoned_only_if_the_user_wants_it() -> None:
     settings = with_drain(WINDLASS, cordon_node_before_terminating=False)
-    run = Run(World([node("a"), node("b")]), settings).begin("a", is_empty=True).go_on()
+    run = Run(World([node("a"), node("b")]), settings).begin("a", is_empty=True).resume()
     assert run.planned(plan.Cordon) == []
     assert run.phases("a")[-1] == "gone"
 
@@ -23,7 +23,7 @@ def test_the_delay_runs_from_when_all_of_the_batch_are_seen_marked() -> None:
     world.move_to(START_S + 2)
     assert {str(drain.phase) for drain in run.ask().story} == {"marking"}
     world.put(marked)
-    run.go_on()
+    run.resume()
     assert run.deletions() == [(7.0, "a"), (7.0, "b")]
 
 
@@ -35,7 +35,7 @@ def drain_with_latency(run: Run, name: str, latency_s: float) -> float:
     begun_s = run.world.now_s
     run.begin(name, is_empty=True).ask()
     run.world.move_to(begun_s + latency_s)
-    run.go_on()
+    run.resume()
     deleted_s, deleted = run.deletions()[-1]
     assert deleted == name
     return deleted_s - (begun_s + latency_s - START_S)
@@ -67,7 +67,7 @@ def test_batches_that_are_seen_marked_together_share_the_dynamic_delay() -> None
     run.begin("b", is_empty=True).ask()
     world.move_to(START_S + 4)
     world.put(marked)
-    run.go_on()
+    run.resume()
     assert run.deletions() == [(12.0, "a"), (12.0, "b")]
 
 
@@ -84,7 +84,7 @@ def test_the_dynamic_delay_is_the_fixed_one_where_no_latency_was_measured() -> N
     run.ask()
     run.ask()  # its mark is seen, by a process without the flag
     run.settings = DYNAMIC
-    run.go_on()
+    run.resume()
     assert run.deletions() == [(5.0, "a")]
 
 
@@ -99,7 +99,7 @@ def test_a_refusal_gives_back_all_nodes_that_were_chosen_together() -> None:
     world.refuse = lambda instruction: (
         "conflict" if isinstance(instruction, plan.SetTaint) and instruction.node == "b" else None
     )
-    run = Run(world).begin("a", "b", is_empty=True).go_on()
+    run = Run(world).begin("a", "b", is_empty=True).resume()
     assert (run.why("a"), run.why("b")) == ("BatchFailed", "MarkRefused")
     assert run.phases("a") == run.phases("b") == ["marking", "rolling back", "rolled back"]
     assert not run.is_marked("a")
@@ -119,14 +119,14 @@ def test_a_mark_that_is_not_seen_yet_is_removed_too() -> None:
     answer = run.ask()
     assert plan.RemoveTaint("b", taints.TO_BE_DELETED_KEY) in answer.plan
     world.put(marked)
-    run.go_on()
+    run.resume()
     assert not run.is_marked("b")
 
 
 def test_a_refused_cordon_is_a_refusal() -> None:
     world = World([node("a"), node("b")])
     world.refuse = lambda instruction: "forbidden" if instruction == plan.Cordon("a") else None
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert run.why("a") == "MarkRefused"
     assert not run.is_marked("a")
 
@@ -136,7 +136,7 @@ def test_empty_and_occupied_nodes_are_marked_apart() -> None:
     world.refuse = lambda instruction: (
         "conflict" if isinstance(instruction, plan.SetTaint) and instruction.node == "b" else None
     )
-    run = Run(world).begin("a", is_empty=True).begin("b").go_on()
+    run = Run(world).begin("a", is_empty=True).begin("b").resume()
     assert run.phases("a")[-1] == "gone"
     assert run.why("b") == "MarkRefused"
     assert "p" in {one.name for one in world.pods.values()}
@@ -144,11 +144,11 @@ def test_empty_and_occupied_nodes_are_marked_apart() -> None:
 
 def test_a_mark_that_does_not_appear_is_asked_for_again_and_then_given_up() -> None:
     world = World([node("a"), node("b")])
-    real = world.carry_out
-    world.carry_out = lambda wanted: real(  # type: ignore[method-assign]
+    real = world.execute
+    world.execute = lambda wanted: real(  # type: ignore[method-assign]
         tuple(instruction for instruction in wanted if not isinstance(instruction, plan.SetTaint))
     )
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert [at_s for at_s, _ in run.planned(plan.SetTaint)] == [0.0, 10.0, 20.0]
     assert run.why("a") == "MarkNotSeen"
     assert run.done[-2:] == [
@@ -163,7 +163,7 @@ def test_a_mark_that_was_there_before_is_set_anew_with_its_own_time() -> None:
     run = Run(world).begin("a", is_empty=True)
     run.settle()
     assert taints.marked_at_s(world.nodes["a"], taints.TO_BE_DELETED_KEY) == START_S
-    run.go_on()
+    run.resume()
     assert run.deletions() == [(5.0, "a")]
 
 
@@ -171,9 +171,9 @@ def test_someone_else_taking_the_taint_off_ends_the_drain_as_failed() -> None:
     for settings in (PEER, WINDLASS):
         world = World([node("a"), node("b")], [pod("p", "a", 100)])
         world.ends_after_s["uid-p"] = 100.0
-        run = Run(world, settings).begin("a").go_on(until_s=50.0)
+        run = Run(world, settings).begin("a").resume(until_s=50.0)
         world.change("a", taints=())
-        run.go_on()
+        run.resume()
         assert run.phases("a")[-2:] == ["rolling back", "rolled back"]
         assert run.why("a") == "MarkRemoved"
         assert not world.nodes["a"].unschedulable

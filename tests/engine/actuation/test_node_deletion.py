@@ -35,7 +35,7 @@ def whole(*names: str, pods: list[facts.Pod] | None = None) -> World:
 def test_an_annotation_delays_the_deletion_until_it_is_gone() -> None:
     world = World([node("a", annotations=HOLD), node("b")], [pod("p", "a")])
     world.later(40.0, lambda: world.change("a", annotations={}))
-    run = Run(world).begin("a").go_on()
+    run = Run(world).begin("a").resume()
     assert run.deletions() == [(40.0, "a")]
     assert "held" in run.phases("a")
     assert next(drain for drain in run.told if drain.phase == "held").waits_for == tuple(HOLD)
@@ -43,19 +43,19 @@ def test_an_annotation_delays_the_deletion_until_it_is_gone() -> None:
 
 def test_an_annotation_delays_the_deletion_for_two_minutes_at_most_from_when_the_node_was_empty() -> None:
     world = World([node("a", annotations=HOLD), node("b")], [pod("p", "a")])
-    run = Run(world).begin("a").go_on()
+    run = Run(world).begin("a").resume()
     assert run.deletions() == [(6.0 + 120, "a")]
 
 
 def test_without_a_timeout_annotations_delay_nothing() -> None:
     settings = with_drain(WINDLASS, node_deletion_delay_timeout_s=0.0)
-    run = Run(World([node("a", annotations=HOLD), node("b")]), settings).begin("a", is_empty=True).go_on()
+    run = Run(World([node("a", annotations=HOLD), node("b")]), settings).begin("a", is_empty=True).resume()
     assert run.deletions() == [(5.0, "a")]
 
 
 def test_other_annotations_delay_nothing() -> None:
     world = World([node("a", annotations={"delay-deletion.example.com/x": "true"}), node("b")])
-    assert Run(world).begin("a", is_empty=True).go_on().deletions() == [(5.0, "a")]
+    assert Run(world).begin("a", is_empty=True).resume().deletions() == [(5.0, "a")]
 
 
 # ── Gathered ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -65,7 +65,7 @@ def test_nodes_of_a_group_are_gathered_from_the_first_on() -> None:
     settings = with_drain(WINDLASS, node_deletion_batcher_interval_s=10.0)
     world = World([node(name) for name in "abcd"], [pod("p", "b"), pod("q", "c")])
     world.ends_after_s |= {"uid-p": 4.0, "uid-q": 30.0}
-    run = Run(world, settings).begin("a", is_empty=True).begin("b", "c").go_on()
+    run = Run(world, settings).begin("a", is_empty=True).begin("b", "c").resume()
     assert run.deletions() == [(15.0, "a"), (15.0, "b"), (45.0, "c")]
 
 
@@ -74,14 +74,14 @@ def test_each_group_is_gathered_by_itself() -> None:
     world = World([node("a"), node("b"), node("c")], [pod("p", "b")])
     world.groups["h"], world.group_of["b"] = node_groups.NodeGroup("h", 0, 9, 1), "h"
     world.ends_after_s["uid-p"] = 4.0
-    run = Run(world, settings).begin("a", is_empty=True).begin("b").go_on()
+    run = Run(world, settings).begin("a", is_empty=True).begin("b").resume()
     assert run.deletions() == [(15.0, "a"), (19.0, "b")]
 
 
 def test_a_whole_group_is_deleted_when_all_of_its_nodes_are_ready() -> None:
     world = whole("a", "b", pods=[pod("p", "b")])
     world.ends_after_s["uid-p"] = 20.0
-    run = Run(world).begin("a", is_empty=True).begin("b").go_on()
+    run = Run(world).begin("a", is_empty=True).begin("b").resume()
     assert run.deletions() == [(25.0, "a"), (25.0, "b")]
     assert next(drain for drain in run.told if drain.phase == "gathering").waits_for == ("b",)
 
@@ -92,7 +92,7 @@ def test_if_one_node_of_a_whole_group_fails_all_are_given_back() -> None:
     world.refuse = lambda instruction: (
         "429" if isinstance(instruction, plan.Evict) and instruction.name == "p" else None
     )
-    run = Run(world).begin("a", is_empty=True).begin("b", "c").go_on()
+    run = Run(world).begin("a", is_empty=True).begin("b", "c").resume()
     assert [run.why(name) for name in "abc"] == ["GroupFailed", "EvictionRefused", "GroupFailed"]
     assert run.deletions() == []
     assert not any(run.is_marked(name) for name in "abc")
@@ -102,7 +102,7 @@ def test_a_node_of_a_whole_group_that_vanishes_holds_up_nobody() -> None:
     world = whole("a", "b", pods=[pod("p", "b")])
     world.ends_after_s["uid-p"] = 100.0
     world.later(50.0, lambda: world.nodes.pop("b"))
-    run = Run(world).begin("a", is_empty=True).begin("b").go_on()
+    run = Run(world).begin("a", is_empty=True).begin("b").resume()
     assert run.deletions() == [(50.0, "a")]
 
 
@@ -111,7 +111,7 @@ def test_failures_stay_with_their_node_in_other_groups() -> None:
     world.refuse = lambda instruction: (
         "429" if isinstance(instruction, plan.Evict) and instruction.name == "p" else None
     )
-    run = Run(world).begin("a", "b").go_on()
+    run = Run(world).begin("a", "b").resume()
     assert (run.why("a"), run.why("b")) == ("EvictionRefused", "")
 
 
@@ -121,7 +121,7 @@ def test_failures_stay_with_their_node_in_other_groups() -> None:
 def test_a_refused_deletion_gives_the_node_back() -> None:
     world = World([node("a"), node("b")])
     world.refuse = refuse_deletions
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert run.why("a") == "DeletionRefused"
     assert run.deletions() == [(5.0, "a")]
     assert not run.is_marked("a")
@@ -130,7 +130,7 @@ def test_a_refused_deletion_gives_the_node_back() -> None:
 def test_no_group_is_led_below_its_minimum() -> None:
     world = World([node(name) for name in "abc"])
     world.groups["g"] = replace(world.groups["g"], min_size=2)
-    run = Run(world).begin("a", "b", is_empty=True).go_on()
+    run = Run(world).begin("a", "b", is_empty=True).resume()
     assert run.deletions() == [(5.0, "a")]
     assert run.why("b") == "MinSizeReached"
 
@@ -138,7 +138,7 @@ def test_no_group_is_led_below_its_minimum() -> None:
 def test_a_whole_group_is_not_halved_by_its_minimum() -> None:
     world = whole("a", "b")
     world.groups["g"] = replace(world.groups["g"], min_size=1)
-    run = Run(world).begin("a", "b", is_empty=True).go_on()
+    run = Run(world).begin("a", "b", is_empty=True).resume()
     assert run.deletions() == []
     assert (run.why("a"), run.why("b")) == ("MinSizeReached", "MinSizeReached")
 
@@ -147,17 +147,17 @@ def test_a_node_whose_group_is_gone_is_given_back() -> None:
     world = World([node("a"), node("b")])
     run = Run(world).begin("a", is_empty=True)
     world.later(1.0, world.groups.clear)
-    run.go_on()
+    run.resume()
     assert run.why("a") == "GroupMissing"
 
 
 def test_a_deletion_that_has_no_effect_gives_the_node_back_after_five_minutes() -> None:
     world = World([node("a"), node("b")])
-    real = world.carry_out
-    world.carry_out = lambda wanted: real(  # type: ignore[method-assign]
+    real = world.execute
+    world.execute = lambda wanted: real(  # type: ignore[method-assign]
         tuple(instruction for instruction in wanted if not isinstance(instruction, plan.DeleteNode))
     )
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert run.why("a") == "DeletionTimedOut"
     assert world.now_s - START_S == 5 + 300
 
@@ -172,7 +172,7 @@ def test_a_machine_that_stays_because_another_went_in_its_place_is_given_back_at
         del world.states["a"]
 
     world.later(10.0, take_another)
-    run.go_on()
+    run.resume()
     assert run.why("a") == "MachineStayed"
     assert not run.is_marked("a")
     assert run.deletions() == [(5.0, "a")]  # and nothing was asked for twice
@@ -184,7 +184,7 @@ def test_a_node_whose_machine_is_gone_is_waited_for_and_not_given_back() -> None
     world.machine_takes_s = math.inf
     world.later(30.0, lambda: world.lost.add("a"))
     world.later(90.0, lambda: world.lose("a"))
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert run.told[-1].phase == "gone"
     assert run.planned(plan.RemoveTaint) == []
 
@@ -193,7 +193,7 @@ def test_a_node_that_outlives_its_machine_keeps_its_mark_when_its_drain_ends() -
     world = World([node("a"), node("b")])
     world.machine_takes_s = math.inf
     world.later(30.0, lambda: world.lost.add("a"))
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert (run.memory.durable.drains, run.told[-1].phase, run.told[-1].failure) == ({}, "gone", None)
     assert taints.has_taint(world.nodes["a"], taints.TO_BE_DELETED_KEY)
     assert run.planned(plan.RemoveTaint) == []
@@ -205,7 +205,7 @@ def test_a_drain_that_fails_does_not_reopen_a_node_whose_machine_is_gone() -> No
         "429: a budget stands in the way" if isinstance(instruction, plan.Evict) else None
     )
     world.later(119.0, lambda: world.lost.add("a"))
-    run = Run(world).begin("a").go_on()
+    run = Run(world).begin("a").resume()
     assert run.planned(plan.RemoveTaint) == []
     assert taints.has_taint(world.nodes["a"], taints.TO_BE_DELETED_KEY)
 
@@ -218,7 +218,7 @@ def test_a_refused_deletion_of_a_machine_that_is_gone_reopens_nothing() -> None:
         return refuse_deletions(instruction)
 
     world.refuse = refuse
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert run.planned(plan.RemoveTaint) == []
 
 
@@ -227,7 +227,7 @@ def test_late_news_of_a_machine_that_goes_after_all_do_no_harm() -> None:
     run = Run(world).begin("a", is_empty=True)
     world.later(8.0, lambda: world.states.pop("a"))
     world.later(20.0, lambda: world.states.update(a="Deleting"))
-    run.go_on()
+    run.resume()
     assert (run.phases("a")[-1], run.why("a")) == ("gone", "")
 
 
@@ -235,14 +235,14 @@ def test_a_machine_whose_group_is_out_of_sight_is_waited_for() -> None:
     world = World([node("a"), node("b")])
     run = Run(world).begin("a", is_empty=True)
     world.later(8.0, world.groups.clear)
-    run.go_on()
+    run.resume()
     assert (run.phases("a")[-1], run.why("a")) == ("gone", "")
 
 
 def test_a_machine_that_is_slow_to_go_is_waited_for() -> None:
     world = World([node("a"), node("b")])
     world.machine_takes_s = 2000.0
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert (run.phases("a")[-1], run.why("a")) == ("gone", "")
     assert world.now_s - START_S == 5 + 2000
 
@@ -261,7 +261,7 @@ def test_only_the_provider_can_say_that_a_machine_is_being_deleted() -> None:
 def test_the_provider_has_five_minutes_from_when_it_was_told() -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
     world.ends_after_s["uid-p"] = 20.0
-    run = Run(world).begin("a").go_on(until_s=30.0)
+    run = Run(world).begin("a").resume(until_s=30.0)
     (asked,) = run.memory.durable.health.requests.scale_downs
     assert (asked.node, asked.requested_s, asked.expected_by_s) == ("a", START_S + 25, START_S + 325)
     assert run.memory.durable.activities == {"g": ScaleActivity(deleted_s=START_S + 25)}

@@ -50,7 +50,7 @@ def run_watched(run: Run) -> Run:
         return answer
 
     run.ask = watched  # type: ignore[method-assign]
-    return run.go_on()
+    return run.resume()
 
 
 def check_evictions(
@@ -92,7 +92,7 @@ def test_every_drain_ends_in_a_deletion_or_is_taken_back_in_time(history: Histor
 @MANY
 @given(histories(), st.data())
 def test_saving_and_loading_memory_at_any_time_changes_no_plan(history: History, data: st.DataObject) -> None:
-    plain, restarting = history.start().go_on(), history.start()
+    plain, restarting = history.start().resume(), history.start()
     ask = restarting.ask
 
     def restart_sometimes() -> drain_loop.DrainLoopResult:
@@ -101,7 +101,7 @@ def test_saving_and_loading_memory_at_any_time_changes_no_plan(history: History,
         return ask()
 
     restarting.ask = restart_sometimes  # type: ignore[method-assign]
-    restarting.go_on()
+    restarting.resume()
     assert restarting.done == plain.done
     assert restarting.told == plain.told
 
@@ -125,7 +125,7 @@ def test_a_process_that_dies_before_it_remembers_still_brings_every_drain_to_an_
         return answer
 
     run.ask = die_sometimes  # type: ignore[method-assign]
-    run.go_on()
+    run.resume()
     assert run.world.now_s - START_S <= LONGEST_S + 400  # a deletion that was forgotten may be asked for once more
     for name in {*history.empty, *history.drained}:
         assert name not in run.world.nodes or not run.is_marked(name)
@@ -155,6 +155,6 @@ def test_without_a_cause_nothing_fails(history: History) -> None:
         history, refusals=frozenset(), late=(), unmarked=(), vanishing=(), allowed={}, whole=False, empty=(),
         pods=tuple(replace(member, ends_after_s=1.0) for member in history.pods),
     )  # fmt: skip
-    run = quiet.start().go_on()
+    run = quiet.start().resume()
     reasons = {run.why(name) for name in quiet.drained} - {""}
     assert reasons <= {DrainFailureReason.NO_PLACE_TO_MOVE_PODS}

@@ -44,7 +44,7 @@ def compare(scenario: Json) -> int:
         if not going or "expect" not in step:
             continue
         run = Run(copy_world(observation, now_s), settings, remembered)
-        run.world.carry_out(decision.plan)
+        run.world.execute(decision.plan)
         drain_until(run, scenario_cluster.EPOCH_S + following["at_s"])
         env = following["env"]
         evicted = {f"{one.namespace}/{one.name}" for _, one in run.done if isinstance(one, plan.Evict)}

@@ -23,12 +23,12 @@ def marked(age_s: float, value: str | None = None) -> facts.Node:
 @pytest.mark.parametrize("settings", [PEER, WINDLASS], ids=["peer", "windlass"])
 def test_without_memory_the_first_loop_gives_marked_nodes_back(settings: Settings) -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
-    Run(world, settings).begin("a").go_on(until_s=3.0)
+    Run(world, settings).begin("a").resume(until_s=3.0)
     run = Run(world, settings, LoopMemory())
     assert run.ask().plan == ()
     first = loop.decide(world.observe(), LoopMemory(), settings, world.now_s)
     assert first.plan[:2] == (plan.RemoveTaint("a", taints.TO_BE_DELETED_KEY), plan.Cordon("a", cordoned=False))
-    world.carry_out(first.plan)
+    world.execute(first.plan)
     run.memory = first.memory
     assert run.ask().plan == ()
     assert not run.is_marked("a")
@@ -36,11 +36,11 @@ def test_without_memory_the_first_loop_gives_marked_nodes_back(settings: Setting
 
 def test_with_memory_the_first_loop_leaves_drains_to_go_on() -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
-    run = Run(world).begin("a").go_on(until_s=3.0)
+    run = Run(world).begin("a").resume(until_s=3.0)
     decision = loop.decide(world.observe(), run.memory, WINDLASS, world.now_s)
     assert not any(isinstance(instruction, plan.RemoveTaint) for instruction in decision.plan)
     run.memory = decision.memory
-    assert run.go_on().deletions() == [(6.0, "a")]
+    assert run.resume().deletions() == [(6.0, "a")]
 
 
 def test_a_mark_that_nobody_remembers_is_removed_after_five_minutes() -> None:
@@ -48,7 +48,7 @@ def test_a_mark_that_nobody_remembers_is_removed_after_five_minutes() -> None:
     answer = run.ask()
     assert (answer.plan, answer.next_s) == ((), START_S + 10)
     run.world.move_to(answer.next_s)
-    run.go_on()
+    run.resume()
     assert run.phases("a") == ["rolling back", "rolled back"]
     assert not run.is_marked("a")
     assert run.memory.durable.activity.failed_s is None
@@ -88,23 +88,23 @@ def test_a_process_that_forgets_a_drain_entirely_gives_the_node_back_or_finds_it
     world = World([node("a"), node("b")], [pod("p", "a")])
     run = Run(world).begin("a")
     before = LoopMemory(DurableMemory(loop=5))
-    run.go_on(until_s=seconds)
+    run.resume(until_s=seconds)
     run.memory = before
-    run.go_on(until_s=400.0)
-    run.go_on()
+    run.resume(until_s=400.0)
+    run.resume()
     assert "a" not in world.nodes or not run.is_marked("a")
 
 
 def test_what_was_asked_for_last_and_never_heard_is_asked_for_again_at_once() -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
-    real, deaf = world.carry_out, [plan.SetTaint, plan.Evict, plan.DeleteNode]
-    world.carry_out = lambda wanted: real(  # type: ignore[method-assign]
+    real, deaf = world.execute, [plan.SetTaint, plan.Evict, plan.DeleteNode]
+    world.execute = lambda wanted: real(  # type: ignore[method-assign]
         tuple(instruction for instruction in wanted if not any(isinstance(instruction, kind) for kind in deaf))
     )
-    run = Run(world).begin("a").go_on(until_s=1.0)
+    run = Run(world).begin("a").resume(until_s=1.0)
     for heard, takes_s in ((plan.SetTaint, 6.0), (plan.Evict, 1.0), (plan.DeleteNode, 1.0)):
         drains = rollback.resume_after_restart(run.memory.durable.drains)
         run = Run(world, memory=LoopMemory(replace(run.memory.durable, drains=drains)))
         deaf.remove(heard)
-        run.go_on(until_s=world.now_s - START_S + takes_s)
+        run.resume(until_s=world.now_s - START_S + takes_s)
     assert world.states["a"] == "Deleting"

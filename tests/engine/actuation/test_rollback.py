@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("settings", [PEER, WINDLASS], ids=["peer", "windl
 def fail(world: World, settings: Settings) -> Run:
     """A drain of node a whose evictions are refused."""
     world.refuse = lambda instruction: "429" if isinstance(instruction, plan.Evict) else None
-    return Run(world, settings).begin("a").go_on()
+    return Run(world, settings).begin("a").resume()
 
 
 # ── Marks ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -48,11 +48,11 @@ def test_other_taints_stay() -> None:
 def test_marks_are_removed_again_until_they_are_gone() -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
     world.refuse = lambda instruction: "no" if isinstance(instruction, plan.Evict | plan.RemoveTaint) else None
-    run = Run(world).begin("a").go_on(until_s=150.0)
+    run = Run(world).begin("a").resume(until_s=150.0)
     assert [at_s for at_s, _ in run.planned(plan.RemoveTaint)] == [125.0, 135.0, 145.0]
     assert run.phases("a")[-1] == "rolling back"
     world.refuse = lambda _: None
-    run.go_on()
+    run.resume()
     assert run.phases("a")[-1] == "rolled back"
     assert not run.is_marked("a")
 
@@ -81,16 +81,16 @@ def test_a_cordon_of_our_own_is_not_taken_for_someone_elses_after_a_crash() -> N
     run.ask()
     assert world.nodes["a"].unschedulable
     run.memory = before  # the process died before it could remember
-    run.go_on()
+    run.resume()
     assert not run.is_marked("a")
 
 
 def test_a_node_that_vanishes_while_it_is_given_back_is_forgotten() -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
     world.refuse = lambda instruction: "no" if isinstance(instruction, plan.Evict | plan.RemoveTaint) else None
-    run = Run(world).begin("a").go_on(until_s=130.0)
+    run = Run(world).begin("a").resume(until_s=130.0)
     del world.nodes["a"]
-    run.go_on()
+    run.resume()
     assert run.phases("a")[-2:] == ["rolling back", "gone"]
 
 
@@ -98,7 +98,7 @@ def test_a_node_that_vanishes_while_it_is_given_back_is_forgotten() -> None:
 
 
 def outcome(world: World, settings: Settings) -> tuple[ScaleActivity, dict[str, ScaleActivity]]:
-    run = Run(world, settings).begin("a").go_on()
+    run = Run(world, settings).begin("a").resume()
     durable = run.memory.durable
     return durable.activity, dict(durable.activities)
 
@@ -128,7 +128,7 @@ def test_a_node_that_was_given_back_is_not_counted_as_being_deleted() -> None:
     durable = DurableMemory(loop=5)
     durable = replace(durable, health=replace(durable.health, requests=asked))
     world.refuse = lambda instruction: "429" if isinstance(instruction, plan.Evict) else None
-    run = Run(world, memory=LoopMemory(durable)).begin("a").go_on()
+    run = Run(world, memory=LoopMemory(durable)).begin("a").resume()
     assert [scale_down_request.node for scale_down_request in run.memory.durable.health.requests.scale_downs] == [
         "other"
     ]

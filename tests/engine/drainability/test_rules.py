@@ -59,13 +59,13 @@ def test_without_a_blocking_pod_the_order_of_pods_decides_nothing(node: list[fac
         assert moves.on_completion == reversed_moves.on_completion[::-1]
 
 
-def judge(pod: facts.Pod, **options: Any) -> DrainAction | BlockingPodReason | None:
+def evaluate(pod: facts.Pod, **options: Any) -> DrainAction | BlockingPodReason | None:
     status = rules.check_pod(pod, builders.context(listed=False, **options))
     return None if status is None else status.reason or status.action
 
 
 def test_plain_replicated_pod_may_go_without_any_opinion() -> None:
-    assert judge(builders.pod()) is None
+    assert evaluate(builders.pod()) is None
 
 
 def test_missing_controller_outweighs_the_annotation_that_it_is_safe() -> None:
@@ -79,17 +79,17 @@ def test_safe_to_evict_outweighs_everything_that_follows() -> None:
     pod = builders.pod(
         annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "true"}, owner=None, namespace=SYSTEM, spec=SCRATCH
     )
-    assert judge(pod, budgets=(builders.budget(0, SYSTEM, app="web"),)) is DrainAction.DRAIN
+    assert evaluate(pod, budgets=(builders.budget(0, SYSTEM, app="web"),)) is DrainAction.DRAIN
 
 
 def test_ended_pod_may_go_although_it_asked_to_be_left_to_finish() -> None:
     pod = builders.pod(annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}, phase="Failed")
-    assert judge(pod) is DrainAction.DRAIN
+    assert evaluate(pod) is DrainAction.DRAIN
 
 
 def test_pod_left_to_finish_needs_no_controller() -> None:
     assert (
-        judge(builders.pod(annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}, owner=None))
+        evaluate(builders.pod(annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}, owner=None))
         is DrainAction.WAIT
     )
 
@@ -101,18 +101,18 @@ def test_old_system_pod_may_go_although_marked_as_not_safe_and_storing_locally()
         annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "false"},
         spec=SCRATCH,
     )
-    assert judge(old) is DrainAction.DRAIN
-    assert judge(old, skip_system_pods=False) is BlockingPodReason.NOT_SAFE_TO_EVICT_ANNOTATION
+    assert evaluate(old) is DrainAction.DRAIN
+    assert evaluate(old, skip_system_pods=False) is BlockingPodReason.NOT_SAFE_TO_EVICT_ANNOTATION
 
 
 def test_reasons_come_in_the_order_of_the_rules() -> None:
     exhausted = (builders.budget(0, app="web"),)
     worst = builders.pod(annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "false"}, owner=None, spec=SCRATCH)
-    assert judge(worst, budgets=exhausted) is BlockingPodReason.NOT_REPLICATED
+    assert evaluate(worst, budgets=exhausted) is BlockingPodReason.NOT_REPLICATED
     marked = builders.pod(annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "false"}, spec=SCRATCH)
-    assert judge(marked, budgets=exhausted) is BlockingPodReason.NOT_SAFE_TO_EVICT_ANNOTATION
-    assert judge(builders.pod(spec=SCRATCH), budgets=exhausted) is BlockingPodReason.LOCAL_STORAGE_REQUESTED
-    assert judge(builders.pod(), budgets=exhausted) is BlockingPodReason.NOT_ENOUGH_PDB
+    assert evaluate(marked, budgets=exhausted) is BlockingPodReason.NOT_SAFE_TO_EVICT_ANNOTATION
+    assert evaluate(builders.pod(spec=SCRATCH), budgets=exhausted) is BlockingPodReason.LOCAL_STORAGE_REQUESTED
+    assert evaluate(builders.pod(), budgets=exhausted) is BlockingPodReason.NOT_ENOUGH_PDB
 
 
 def test_every_pod_of_a_node_is_sorted_to_what_becomes_of_it() -> None:

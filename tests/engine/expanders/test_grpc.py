@@ -33,23 +33,32 @@ def choose(
     return chain.choose_option(options, names, chain.ExpanderContext(np.random.default_rng(0), client=client))
 
 
-def say(*groups: str, about: Sequence[ExpansionOption] = OPTIONS, failure: str = "") -> BestOptionsResponse:
+def print_line(*groups: str, about: Sequence[ExpansionOption] = OPTIONS, failure: str = "") -> BestOptionsResponse:
     return BestOptionsResponse(grpc.make_option_keys(about), groups, failure)
 
 
 @pytest.mark.parametrize(
     ("answer", "kept", "worth"),
     [
-        pytest.param(say("large"), ["large"], ResponseEffect.FOLLOWED, id="one of the options"),
-        pytest.param(say("huge", "small"), ["huge", "small"], ResponseEffect.FOLLOWED, id="in its order"),
+        pytest.param(print_line("large"), ["large"], ResponseEffect.FOLLOWED, id="one of the options"),
+        pytest.param(print_line("huge", "small"), ["huge", "small"], ResponseEffect.FOLLOWED, id="in its order"),
         pytest.param(
-            say("small", "small", "huge"), ["small", "small", "huge"], ResponseEffect.FOLLOWED, id="as often as named"
+            print_line("small", "small", "huge"),
+            ["small", "small", "huge"],
+            ResponseEffect.FOLLOWED,
+            id="as often as named",
         ),
-        pytest.param(say("nowhere", "large", ""), ["large"], ResponseEffect.FOLLOWED, id="others are passed over"),
-        pytest.param(say("nowhere", "LARGE"), ["small", "large", "huge"], ResponseEffect.NO_OPTION, id="only others"),
-        pytest.param(say(""), ["small", "large", "huge"], ResponseEffect.NO_OPTION, id="an option without a group"),
-        pytest.param(say(), [], ResponseEffect.NONE_WANTED, id="none at all"),
-        pytest.param(say(failure=FAILED), ["small", "large", "huge"], ResponseEffect.FAILED, id="no answer"),
+        pytest.param(
+            print_line("nowhere", "large", ""), ["large"], ResponseEffect.FOLLOWED, id="others are passed over"
+        ),
+        pytest.param(
+            print_line("nowhere", "LARGE"), ["small", "large", "huge"], ResponseEffect.NO_OPTION, id="only others"
+        ),
+        pytest.param(
+            print_line(""), ["small", "large", "huge"], ResponseEffect.NO_OPTION, id="an option without a group"
+        ),
+        pytest.param(print_line(), [], ResponseEffect.NONE_WANTED, id="none at all"),
+        pytest.param(print_line(failure=FAILED), ["small", "large", "huge"], ResponseEffect.FAILED, id="no answer"),
     ],
 )
 def test_what_an_answer_leaves(answer: BestOptionsResponse, kept: list[str], worth: ResponseEffect) -> None:
@@ -60,15 +69,21 @@ def test_what_an_answer_leaves(answer: BestOptionsResponse, kept: list[str], wor
 @pytest.mark.parametrize(
     ("names", "answer", "asked", "winners"),
     [
-        pytest.param("grpc", say("large"), "grpc", {"large"}, id="it decides"),
-        pytest.param("grpc,least-nodes", say("small", "huge"), "grpc,least-nodes", {"huge"}, id="it narrows"),
-        pytest.param("grpc,most-pods", say(failure=FAILED), "grpc,most-pods,random", {"small", "large"}, id="it fails"),
-        pytest.param("grpc,most-pods", say("x"), "grpc,most-pods,random", {"small", "large"}, id="it talks nonsense"),
-        pytest.param("grpc,most-pods", say(), "grpc,most-pods,random", set(), id="it wants none"),
-        pytest.param("most-pods,grpc", say("small", about=OPTIONS[:2]), "most-pods,grpc", {"small"}, id="the second"),
+        pytest.param("grpc", print_line("large"), "grpc", {"large"}, id="it decides"),
+        pytest.param("grpc,least-nodes", print_line("small", "huge"), "grpc,least-nodes", {"huge"}, id="it narrows"),
+        pytest.param(
+            "grpc,most-pods", print_line(failure=FAILED), "grpc,most-pods,random", {"small", "large"}, id="it fails"
+        ),
+        pytest.param(
+            "grpc,most-pods", print_line("x"), "grpc,most-pods,random", {"small", "large"}, id="it talks nonsense"
+        ),
+        pytest.param("grpc,most-pods", print_line(), "grpc,most-pods,random", set(), id="it wants none"),
+        pytest.param(
+            "most-pods,grpc", print_line("small", about=OPTIONS[:2]), "most-pods,grpc", {"small"}, id="the second"
+        ),
         pytest.param(
             "most-pods,grpc",
-            say("huge", about=OPTIONS[:2]),
+            print_line("huge", about=OPTIONS[:2]),
             "most-pods,grpc,random",
             {"small", "large"},
             id="it wants what was dropped before",
@@ -96,7 +111,7 @@ def test_who_decides_before_it_leaves_nothing_to_ask() -> None:
 
 def test_a_single_option_is_asked_about_too_because_it_may_be_unwanted() -> None:
     only = OPTIONS[:1]
-    assert choose(["grpc"], say(about=only), options=only).winner is None
+    assert choose(["grpc"], print_line(about=only), options=only).winner is None
 
 
 def test_without_an_answer_all_options_pass_on_and_the_question_is_told() -> None:
@@ -108,7 +123,7 @@ def test_without_an_answer_all_options_pass_on_and_the_question_is_told() -> Non
         OPTIONS, ["grpc", "most-pods"], chain.ExpanderContext(np.random.default_rng(0), client=client)
     )
     assert choice.steps[0] == ("grpc", tuple(OPTIONS))
-    assert choice.opinion == say(failure=grpc.NOT_ASKED)
+    assert choice.opinion == print_line(failure=grpc.NOT_ASKED)
     asked = responses.question
     assert asked is not None
     assert (asked.options, asked.templates, asked.about) == (tuple(OPTIONS), templates, grpc.make_option_keys(OPTIONS))
@@ -117,14 +132,14 @@ def test_without_an_answer_all_options_pass_on_and_the_question_is_told() -> Non
 
 def test_an_answer_about_other_options_is_none() -> None:
     other = [replace(OPTIONS[0], node_count=5), *OPTIONS[1:]]
-    choice = choose(["grpc"], say("large", about=other))
-    assert choice.opinion == say(failure=grpc.NOT_ASKED)
+    choice = choose(["grpc"], print_line("large", about=other))
+    assert choice.opinion == print_line(failure=grpc.NOT_ASKED)
 
 
 def test_a_server_that_failed_is_not_asked_again_for_the_same_decision() -> None:
-    responses = ExpanderResponses((say(failure=FAILED, about=OPTIONS[:2]),))
+    responses = ExpanderResponses((print_line(failure=FAILED, about=OPTIONS[:2]),))
     opinion = ExpanderClientPort(responses).find_response(OPTIONS)
-    assert opinion == say(failure=FAILED)
+    assert opinion == print_line(failure=FAILED)
     assert responses.question is None
 
 
@@ -135,7 +150,7 @@ names = st.text("abc", max_size=2)
 def test_whatever_it_answers_an_option_is_chosen_unless_it_wants_none(
     options: list[ExpansionOption], answered: list[str], failure: str
 ) -> None:
-    opinion = say(*answered, about=options, failure=failure)
+    opinion = print_line(*answered, about=options, failure=failure)
     kept = grpc.apply_response(options, opinion)
     assert all(any(one is option for option in options) for one in kept)
     assert bool(kept) == (bool(options) and opinion.effect is not ResponseEffect.NONE_WANTED)

@@ -117,7 +117,7 @@ def test_a_pod_that_must_not_be_disrupted_keeps_its_node(settings: Settings) -> 
 def test_the_next_step_follows_the_taint_after_the_delay_of_the_flag(settings: Settings) -> None:
     for delay_s in (5.0, 20.0):
         chosen = with_drain(settings, node_delete_delay_after_taint_s=delay_s)
-        run = Run(World([drained_node("a"), drained_node("z")]), chosen).begin("a", is_empty=True).go_on()
+        run = Run(World([drained_node("a"), drained_node("z")]), chosen).begin("a", is_empty=True).resume()
         assert [at_s for at_s, _ in run.deletions()] == [delay_s]
 
 
@@ -125,7 +125,7 @@ def test_the_next_step_follows_the_taint_after_the_delay_of_the_flag(settings: S
 def test_old_marks_of_nobody_are_removed(settings: Settings) -> None:
     marked = replace(drained_node("a"), taints=(facts.Taint(taints.TO_BE_DELETED_KEY, "1", "NoSchedule"),))
     for is_cleared in (True, False):
-        run = Run(World([marked, drained_node("z")]), deviate(settings, clear_abandoned_marks=is_cleared)).go_on(60.0)
+        run = Run(World([marked, drained_node("z")]), deviate(settings, clear_abandoned_marks=is_cleared)).resume(60.0)
         assert run.is_marked("a") is not is_cleared
 
 
@@ -143,7 +143,7 @@ def test_scale_down_pauses_after_any_failed_removal(settings: Settings) -> None:
     for pauses in (True, False):
         world = World([drained_node("a"), drained_node("z")])
         world.refuse = lambda instruction: "no" if isinstance(instruction, plan.DeleteNode) else None
-        run = Run(world, deviate(settings, pause_after_failed_drains=pauses)).begin("a", is_empty=True).go_on()
+        run = Run(world, deviate(settings, pause_after_failed_drains=pauses)).begin("a", is_empty=True).resume()
         assert (run.memory.durable.activity.failed_s is not None) is pauses
 
 

@@ -1,7 +1,7 @@
 """A target size that is lowered twice in one loop: a scale-up is taken back, and the size is fixed."""
 
 from tests.conformance.scenario_cluster import World
-from tests.conformance.scenarios import tell
+from tests.conformance.scenarios import report
 from tests.engine.loop.builders import NOW_S, PEER, WINDLASS, decide_once, group, node, observe, pending, running, sizes
 from windlass.engine import loop
 from windlass.engine.model import plan
@@ -32,7 +32,7 @@ def test_cluster_autoscaler_ends_the_loop_with_an_error() -> None:
     decision = order_and_wait(PEER)
     assert [instruction.by for instruction in decision.plan if isinstance(instruction, plan.ReduceTarget)] == [2, 2]
     assert decision.story.repairs.stop is LoopStop.REFUSED
-    told = tell(decision, World({"groups": [], "objects": []}), see(3), PEER, NOW_S + LATE_S)
+    told = report(decision, World({"groups": [], "objects": []}), see(3), PEER, NOW_S + LATE_S)
     assert told["error"] == "cloudProviderError"
     assert (told["scale_up"]["result"], told["scale_down"]["result"]) == ("ScaleUpNotTried", "NotTried")
     assert told["target_sizes"] == {"g": 1}

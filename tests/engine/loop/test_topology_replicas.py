@@ -140,7 +140,7 @@ def test_a_drain_is_given_back_and_evicts_no_pod_once_the_topology_owns_the_size
 ) -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
     take_size(world, 0.0)
-    run = Run(world, settings).begin("a").go_on()
+    run = Run(world, settings).begin("a").resume()
     assert (run.why("a"), [name for _, name in run.evictions()]) == (why, evicted)
     assert bool(run.deletions()) == ("a" not in world.nodes) == (settings is SCALES)
 
@@ -149,6 +149,6 @@ def test_a_machine_that_was_told_to_go_is_waited_for() -> None:
     world = World([node("a"), node("b")])
     world.machine_takes_s = 60.0
     take_size(world, 40.0)
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert run.deletions()[0][0] < 40.0, "the machine was told to go before"
     assert (run.why("a"), "a" in world.nodes) == ("", False)

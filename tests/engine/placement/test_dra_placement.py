@@ -83,18 +83,18 @@ def test_a_pod_that_leaves_its_node_gives_its_devices_back_and_takes_others() ->
     snapshot = cluster({"a": 1, "b": 1}, running, [claim("c", ONE, on="a", device="gpu-0", by="uid-default-p")])
     waiting = pod("q", "d")
     snapshot.devices.inventory.put(claim("d", ONE))
-    verdicts = builders.judge(snapshot, waiting)
+    verdicts = builders.evaluate(snapshot, waiting)
     assert verdicts["a"] is not None
     assert verdicts["b"] is None
     snapshot.fork()
     snapshot.unbind(snapshot.pods.rows["uid-default-p"])
-    assert builders.judge(snapshot, waiting)["a"] is None
+    assert builders.evaluate(snapshot, waiting)["a"] is None
     snapshot.bind(snapshot.pods.rows["uid-default-p"], snapshot.nodes.rows["b"])
-    moved = builders.judge(snapshot, waiting)
+    moved = builders.evaluate(snapshot, waiting)
     assert moved["a"] is None
     assert moved["b"] is not None
     snapshot.revert()
-    assert builders.judge(snapshot, waiting) == verdicts
+    assert builders.evaluate(snapshot, waiting) == verdicts
 
 
 def test_a_claim_that_others_still_use_stays_where_it_is() -> None:
@@ -105,9 +105,9 @@ def test_a_claim_that_others_still_use_stays_where_it_is() -> None:
     snapshot.devices.inventory.put(claim("d", ONE))
     snapshot.fork()
     snapshot.unbind(snapshot.pods.rows["uid-default-p"])
-    assert builders.judge(snapshot, other)["a"] is not None
+    assert builders.evaluate(snapshot, other)["a"] is not None
     snapshot.unbind(snapshot.pods.rows["uid-default-q"])
-    assert builders.judge(snapshot, other)["a"] is None
+    assert builders.evaluate(snapshot, other)["a"] is None
     snapshot.revert()
 
 
@@ -159,7 +159,7 @@ def test_a_resource_that_a_class_stands_for_is_had_from_devices_or_from_the_node
     )
     nodes = [builders.node("devices"), builders.node("plugin", more={"example.com/accel": 2}), builders.node("none")]
     snapshot = build_snapshot(nodes, [], offered=[stands_for, gpus("devices", 2)])
-    verdicts = builders.judge(snapshot, builders.pod("p", spec=asking))
+    verdicts = builders.evaluate(snapshot, builders.pod("p", spec=asking))
     assert verdicts["devices"] is None
     assert verdicts["plugin"] is None
     assert verdicts["none"] is not None
@@ -167,7 +167,7 @@ def test_a_resource_that_a_class_stands_for_is_had_from_devices_or_from_the_node
     snapshot.fork()
     snapshot.place(shape, snapshot.nodes.rows["devices"])
     snapshot.place(shape, snapshot.nodes.rows["plugin"])
-    assert all(verdict is not None for verdict in builders.judge(snapshot, builders.pod("p", spec=asking)).values())
+    assert all(verdict is not None for verdict in builders.evaluate(snapshot, builders.pod("p", spec=asking)).values())
     snapshot.revert()
 
 
@@ -182,10 +182,10 @@ def test_whatever_is_tried_is_undone_without_a_trace(nodes: list[int], wants: li
     snapshot = cluster({f"n{number}": count for number, count in enumerate(nodes)}, pods, claims)
     asked = pod("asker", "asked")
     snapshot.devices.inventory.put(claim("asked", ONE))
-    before = builders.judge(snapshot, asked)
+    before = builders.evaluate(snapshot, asked)
     snapshot.fork()
     for row in snapshot.pending():
-        feasible = [node for node, why in builders.judge(snapshot, snapshot.pod(row)).items() if why is None]
+        feasible = [node for node, why in builders.evaluate(snapshot, snapshot.pod(row)).items() if why is None]
         if feasible:
             snapshot.bind(row, snapshot.nodes.rows[data.draw(st.sampled_from(feasible))])
     held = sum(wants[row] for row in range(len(wants)) if snapshot.pods.node_rows[row] >= 0)
@@ -193,10 +193,10 @@ def test_whatever_is_tried_is_undone_without_a_trace(nodes: list[int], wants: li
     snapshot.fork()
     for row in range(snapshot.nodes.count):
         snapshot.clear_node(row)
-    assert builders.judge(snapshot, asked) == before
+    assert builders.evaluate(snapshot, asked) == before
     snapshot.revert()
     snapshot.revert()
-    assert builders.judge(snapshot, asked) == before
+    assert builders.evaluate(snapshot, asked) == before
 
 
 @settings(max_examples=40)

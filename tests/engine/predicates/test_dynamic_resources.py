@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders import feasible, judge, node
+from tests.builders import evaluate, feasible, node
 from tests.engine.dra.builders import (
     ACCEL,
     DRIVER,
@@ -45,7 +45,7 @@ def cluster(*offered: dynamic_resources.DeviceFact, nodes: list[facts.Node] = NO
 
 
 def why(snapshot: Snapshot, waits: facts.Pod, on: str) -> tuple[StatusCode, list[str]]:
-    refusal = judge(snapshot, waits)[on]
+    refusal = evaluate(snapshot, waits)[on]
     assert refusal is not None
     assert refusal.rule == rule.NAME
     return refusal.code, refusal.texts

@@ -1,6 +1,6 @@
 """InterPodAffinity: who must be near whom, who must not, and whom others keep away."""
 
-from tests.builders import feasible, judge, node, pod, selector, term
+from tests.builders import evaluate, feasible, node, pod, selector, term
 from windlass import scheduler_releases
 from windlass.engine.model import facts, settings
 from windlass.engine.model.facts import HOSTNAME, ZONE, PodAffinityTerm
@@ -40,7 +40,7 @@ def test_since_1_37_a_namespace_selector_selects_namespaces_that_exist_by_their_
 def test_affinity_wants_a_pod_in_the_domain() -> None:
     snapshot = snapshots.build_snapshot(NODES, [pod("q", on="a1", labels={"app": "a"})])
     assert feasible(snapshot, near(term(ZONE, app="a"))) == {"a1", "a2"}
-    assert judge(snapshot, near(term(HOSTNAME, app="a")))["a2"] == inter_pod_affinity.AFFINITY
+    assert evaluate(snapshot, near(term(HOSTNAME, app="a")))["a2"] == inter_pod_affinity.AFFINITY
 
 
 def test_one_pod_must_match_all_terms() -> None:
@@ -66,7 +66,7 @@ def test_a_match_on_a_node_without_the_key_does_not_end_the_first_pod_rule() -> 
 
 def test_anti_affinity_closes_the_domain_and_terminating_pods_count() -> None:
     snapshot = snapshots.build_snapshot(NODES, [pod("q", on="a1", labels={"app": "a"}, deleted_s=1.0)])
-    refusals = judge(snapshot, away(term(ZONE, app="a")))
+    refusals = evaluate(snapshot, away(term(ZONE, app="a")))
     assert refusals == {
         "a1": inter_pod_affinity.ANTI_AFFINITY,
         "a2": inter_pod_affinity.ANTI_AFFINITY,
@@ -77,7 +77,7 @@ def test_anti_affinity_closes_the_domain_and_terminating_pods_count() -> None:
 
 def test_pods_that_are_there_keep_others_away_by_their_own_anti_affinity() -> None:
     snapshot = snapshots.build_snapshot(NODES, [away(term(ZONE, app="a"), name="hermit", on="a1")])
-    assert judge(snapshot, pod("p", labels={"app": "a"}))["a2"] == inter_pod_affinity.SYMMETRY
+    assert evaluate(snapshot, pod("p", labels={"app": "a"}))["a2"] == inter_pod_affinity.SYMMETRY
     assert feasible(snapshot, pod("p", labels={"app": "b"})) == {"a1", "a2", "b1", "nowhere"}
     snapshot.remove_pod(pod("hermit").uid)
     assert feasible(snapshot, pod("p", labels={"app": "a"})) == {"a1", "a2", "b1", "nowhere"}

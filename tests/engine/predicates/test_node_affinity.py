@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.builders import feasible, judge, node, pod
+from tests.builders import evaluate, feasible, node, pod
 from windlass.engine.model import facts, settings
 from windlass.engine.predicates import node_affinity, registry
 from windlass.engine.snapshot import cluster_snapshot as snapshots
@@ -61,26 +61,26 @@ def test_any_term_will_do_but_all_of_a_term_must_hold_and_the_selector_too() -> 
 
 def test_an_affinity_without_terms_matches_no_node() -> None:
     nobody = pod("p", spec=facts.PodSpec(node_affinity=NodeSelector(())))
-    assert judge(snapshots.build_snapshot(NODES, []), nobody) == dict.fromkeys("abc", node_affinity.MISMATCH)
+    assert evaluate(snapshots.build_snapshot(NODES, []), nobody) == dict.fromkeys("abc", node_affinity.MISMATCH)
 
 
 def test_nodes_outside_those_that_all_terms_name_are_not_even_looked_at() -> None:
-    refusals = judge(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a"), named(Operator.IN, "b")))
+    refusals = evaluate(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a"), named(Operator.IN, "b")))
     assert refusals == {"a": None, "b": None, "c": registry.PreFilterResult(frozenset("ab"), ("NodeAffinity",)).outside}
-    mixed = judge(
+    mixed = evaluate(
         snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a"), labelled("disk", Operator.EXISTS))
     )
     assert mixed == {"a": None, "b": node_affinity.MISMATCH, "c": node_affinity.MISMATCH}
 
 
 def test_terms_that_name_contradicting_nodes_refuse_the_pod_everywhere() -> None:
-    refusals = judge(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a", "b")))
+    refusals = evaluate(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a", "b")))
     assert refusals == dict.fromkeys("abc", node_affinity.CONFLICT)
 
 
 def test_a_profile_can_add_affinity_for_every_pod() -> None:
     profile = settings.FilterConfig(added_affinity=NodeSelector((labelled("disk", Operator.IN, "ssd"),)))
-    refusals = judge(snapshots.build_snapshot(NODES, []), wanting(size="5"), profile)
+    refusals = evaluate(snapshots.build_snapshot(NODES, []), wanting(size="5"), profile)
     assert refusals == {"a": None, "b": node_affinity.ENFORCED, "c": node_affinity.ENFORCED}
 
 

@@ -1,6 +1,6 @@
 """NodeName and NodeDeclaredFeatures: a pod that asks for one node, or for what a node declares."""
 
-from tests.builders import judge, node, pod
+from tests.builders import evaluate, node, pod
 from windlass import scheduler_releases
 from windlass.engine.model import facts
 from windlass.engine.predicates import node_declared_features, node_name, node_unschedulable, registry
@@ -10,9 +10,9 @@ from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Require
 
 def test_a_pod_that_names_its_node_runs_there_or_nowhere() -> None:
     snapshot = snapshots.build_snapshot([node("a"), node("b")], [])
-    refusals = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="b")))
+    refusals = evaluate(snapshot, pod("p", spec=facts.PodSpec(node_name="b")))
     assert refusals == {"a": node_name.REFUSAL, "b": None}
-    refusals = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="gone")))
+    refusals = evaluate(snapshot, pod("p", spec=facts.PodSpec(node_name="gone")))
     assert refusals == {"a": node_name.REFUSAL, "b": node_name.REFUSAL}
 
 
@@ -21,9 +21,9 @@ def test_since_1_37_the_named_node_is_the_only_one_that_is_looked_at() -> None:
     snapshot = snapshots.build_snapshot(nodes, [], release=scheduler_releases.NEWEST_RELEASE)
     outside = registry.PreFilterResult(frozenset("b"), ("NodeName",)).outside
     assert outside.texts == ["node(s) didn't satisfy plugin(s) [NodeName]"]
-    refusals = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="b")))
+    refusals = evaluate(snapshot, pod("p", spec=facts.PodSpec(node_name="b")))
     assert refusals == {"a": outside, "b": node_unschedulable.REFUSAL}
-    assert set(judge(snapshot, pod("p", spec=facts.PodSpec(node_name="gone"))).values()) == {outside}
+    assert set(evaluate(snapshot, pod("p", spec=facts.PodSpec(node_name="gone"))).values()) == {outside}
 
 
 def test_since_1_37_a_name_and_an_affinity_by_name_are_intersected() -> None:
@@ -31,14 +31,14 @@ def test_since_1_37_a_name_and_an_affinity_by_name_are_intersected() -> None:
     snapshot = snapshots.build_snapshot(
         [node("a"), node("b"), node("c")], [], release=scheduler_releases.NEWEST_RELEASE
     )
-    both = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="a", node_affinity=by_name)))
+    both = evaluate(snapshot, pod("p", spec=facts.PodSpec(node_name="a", node_affinity=by_name)))
     refusal = both["b"]
     assert refusal is not None
     assert (refusal.rule, refusal.texts) == (
         "NodeAffinity,NodeName", ["node(s) didn't satisfy plugin(s) [NodeAffinity NodeName]"],
     )  # fmt: skip
     assert both == {"a": None, "b": refusal, "c": refusal}
-    neither = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="b", node_affinity=by_name)))
+    neither = evaluate(snapshot, pod("p", spec=facts.PodSpec(node_name="b", node_affinity=by_name)))
     texts = {text for one in neither.values() if one is not None for text in one.texts}
     assert texts == {"node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously"}
     assert None not in neither.values()
@@ -46,11 +46,11 @@ def test_since_1_37_a_name_and_an_affinity_by_name_are_intersected() -> None:
 
 def test_a_node_must_declare_every_feature_that_a_pod_needs() -> None:
     nodes = [node("none"), node("one", features=frozenset({"x"})), node("all", features=frozenset({"x", "y", "z"}))]
-    refusals = judge(
+    refusals = evaluate(
         snapshots.build_snapshot(nodes, []), pod("p", spec=facts.PodSpec(required_features=frozenset({"x", "y"})))
     )
     assert refusals == {"none": node_declared_features.REFUSAL, "one": node_declared_features.REFUSAL, "all": None}
-    refusals = judge(
+    refusals = evaluate(
         snapshots.build_snapshot(nodes, []), pod("p", spec=facts.PodSpec(required_features=frozenset({"x"})))
     )
     assert refusals == {"none": node_declared_features.REFUSAL, "one": None, "all": None}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.builders import feasible, judge, node, pod
+from tests.builders import evaluate, feasible, node, pod
 from windlass.engine.model import facts
 from windlass.engine.model.facts import HostPort
 from windlass.engine.predicates import node_ports
@@ -33,7 +33,7 @@ TCP = HostPort("0.0.0.0", "TCP", 80)
 )
 def test_a_port_is_held_by_one_pod(held: HostPort, wanted: HostPort, conflict: bool) -> None:
     snapshot = snapshots.build_snapshot([node("a")], [holding(held, name="q", on="a")])
-    assert judge(snapshot, holding(wanted))["a"] == (node_ports.REFUSAL if conflict else None)
+    assert evaluate(snapshot, holding(wanted))["a"] == (node_ports.REFUSAL if conflict else None)
 
 
 def test_a_port_is_free_again_when_its_last_holder_left() -> None:

@@ -1,6 +1,6 @@
 """NodeResourcesFit: what is left must be enough, of everything that is asked for and of nothing else."""
 
-from tests.builders import feasible, judge, node, pod
+from tests.builders import evaluate, feasible, node, pod
 from tests.engine.dra.builders import ACCEL, STANDS_FOR, accelerated
 from windlass.engine.model import facts, settings
 from windlass.engine.model.scheduling_reasons import Insufficient, StatusCode
@@ -16,7 +16,7 @@ def test_an_exact_fit_fits_and_one_more_does_not() -> None:
 
 def test_a_refusal_names_all_that_is_short_with_the_amounts_that_decided() -> None:
     snapshot = snapshots.build_snapshot([node("a", cpu=1000, memory=100)], [pod("q", on="a", cpu=400, memory=90)])
-    refusal = judge(snapshot, pod("p", cpu=700, memory=50))["a"]
+    refusal = evaluate(snapshot, pod("p", cpu=700, memory=50))["a"]
     assert refusal is not None
     assert (refusal.rule, refusal.code) == (node_resources_fit.NAME, StatusCode.UNSCHEDULABLE)
     assert refusal.reasons == (
@@ -28,14 +28,14 @@ def test_a_refusal_names_all_that_is_short_with_the_amounts_that_decided() -> No
 
 def test_what_even_an_empty_node_could_not_give_is_unresolvable() -> None:
     snapshot = snapshots.build_snapshot([node("a", cpu=1000, pods=1)], [pod("q", on="a")])
-    refusal = judge(snapshot, pod("p", cpu=1001))["a"]
+    refusal = evaluate(snapshot, pod("p", cpu=1001))["a"]
     assert refusal is not None
     assert refusal.code is StatusCode.UNRESOLVABLE
     assert refusal.texts == ["Insufficient cpu", "Too many pods"]
 
 
 def test_too_many_pods_alone_is_always_resolvable() -> None:
-    refusal = judge(snapshots.build_snapshot([node("a", pods=0)], []), pod("p"))["a"]
+    refusal = evaluate(snapshots.build_snapshot([node("a", pods=0)], []), pod("p"))["a"]
     assert refusal is not None
     assert (refusal.code, refusal.texts) == (StatusCode.UNSCHEDULABLE, ["Too many pods"])
 
@@ -75,14 +75,14 @@ def test_bytes_beyond_32_bits_are_counted_exactly() -> None:
 
 def test_what_fits_exactly_is_not_named_among_what_is_short() -> None:
     snapshot = snapshots.build_snapshot([node("a", cpu=1000, memory=100)], [])
-    refusal = judge(snapshot, pod("p", cpu=1000, memory=101))["a"]
+    refusal = evaluate(snapshot, pod("p", cpu=1000, memory=101))["a"]
     assert refusal is not None
     assert refusal.texts == ["Insufficient memory"]
 
 
 def test_a_node_that_is_large_enough_but_full_may_be_emptied_for_the_pod() -> None:
     snapshot = snapshots.build_snapshot([node("a", cpu=1000)], [pod("q", on="a", cpu=1)])
-    refusal = judge(snapshot, pod("p", cpu=1000))["a"]
+    refusal = evaluate(snapshot, pod("p", cpu=1000))["a"]
     assert refusal is not None
     assert refusal.code is StatusCode.UNSCHEDULABLE
 
@@ -112,7 +112,7 @@ def offering(*nodes: facts.Node) -> snapshots.Snapshot:
 
 
 def test_a_node_with_too_little_of_what_devices_may_stand_for_is_told_so() -> None:
-    refusal = judge(offering(node("plugin", more={ACCEL: 40})), accelerated(50))["plugin"]
+    refusal = evaluate(offering(node("plugin", more={ACCEL: 40})), accelerated(50))["plugin"]
     assert refusal is not None
     assert (refusal.rule, refusal.code) == (node_resources_fit.NAME, StatusCode.UNRESOLVABLE)
     assert refusal.reasons == (Insufficient("", resource=ACCEL, requested=50, used=0, capacity=40),)
@@ -123,7 +123,7 @@ def test_what_devices_may_stand_for_is_not_missed_and_the_rest_is_named_once() -
     assert node_resources_fit.mask(
         snapshot, snapshot.shape_of(accelerated(50)), settings.DEFAULT_FILTER_CONFIG
     ).tolist() == [True]
-    refusal = judge(snapshot, accelerated(50, cpu=2000))["devices"]
+    refusal = evaluate(snapshot, accelerated(50, cpu=2000))["devices"]
     assert refusal is not None
     assert refusal.reasons == (Insufficient("", resource="cpu", requested=2000, used=0, capacity=1000),)
 

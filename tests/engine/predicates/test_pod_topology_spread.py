@@ -1,6 +1,6 @@
 """PodTopologySpread: which pods count, which domains exist, how far one may be ahead."""
 
-from tests.builders import feasible, judge, node, pod, selector, spread
+from tests.builders import evaluate, feasible, node, pod, selector, spread
 from windlass.engine.model import facts, settings
 from windlass.engine.model.facts import HOSTNAME, ZONE, SpreadConstraint, Taint
 from windlass.engine.predicates import pod_topology_spread
@@ -46,7 +46,7 @@ def test_an_empty_selector_counts_nobody_and_an_absent_one_not_even_the_pod() ->
 
 
 def test_a_node_without_the_label_is_refused_for_good() -> None:
-    refusals = judge(snapshots.build_snapshot([*NODES, node("nowhere")], []), wanting(spread(ZONE, 1, APP)))
+    refusals = evaluate(snapshots.build_snapshot([*NODES, node("nowhere")], []), wanting(spread(ZONE, 1, APP)))
     assert refusals == {"a1": None, "a2": None, "b1": None, "nowhere": pod_topology_spread.NO_LABEL}
 
 
@@ -70,7 +70,7 @@ def test_nodes_that_the_pod_may_not_use_are_no_domains_unless_the_policy_ignores
     snapshot = snapshots.build_snapshot(labelled, [running("q", "a1")])
     assert feasible(snapshot, wanting(SpreadConstraint(ZONE, 1, APP), pool="p")) == {"a1"}
     ignoring = SpreadConstraint(ZONE, 1, APP, honor_affinity=False)
-    assert judge(snapshot, wanting(ignoring, pool="p"))["a1"] == pod_topology_spread.TOO_SKEWED
+    assert evaluate(snapshot, wanting(ignoring, pool="p"))["a1"] == pod_topology_spread.TOO_SKEWED
 
 
 def test_nodes_that_the_pods_affinity_leaves_out_are_no_domains_either() -> None:
@@ -90,7 +90,7 @@ def test_tainted_nodes_are_domains_unless_the_policy_honours_taints() -> None:
 
 def test_the_first_constraint_that_fails_gives_the_reason() -> None:
     snapshot = snapshots.build_snapshot([node("a1", zone="x"), node("b1")], [running("q", "a1")])
-    refusals = judge(snapshot, wanting(spread(HOSTNAME, 5, APP), spread(ZONE, 1, APP, domains=2)))
+    refusals = evaluate(snapshot, wanting(spread(HOSTNAME, 5, APP), spread(ZONE, 1, APP, domains=2)))
     assert refusals == {"a1": pod_topology_spread.TOO_SKEWED, "b1": pod_topology_spread.NO_LABEL}
 
 

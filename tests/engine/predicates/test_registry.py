@@ -1,6 +1,6 @@
 """All filters together: who speaks first, what a profile silences, what is said in words."""
 
-from tests.builders import feasible, judge, node, pod, term
+from tests.builders import evaluate, feasible, node, pod, term
 from windlass.engine.model import facts, settings
 from windlass.engine.model.facts import HOSTNAME, HostPort, Taint
 from windlass.engine.predicates import registry
@@ -29,7 +29,7 @@ def test_the_first_filter_in_the_schedulers_order_gives_the_verdict() -> None:
     silenced: list[str] = []
     for expected in ORDER:
         profile = settings.FilterConfig(disabled=frozenset(silenced))
-        refusal = judge(make(), pod("p", spec=EVERYTHING_WRONG), profile)["a"]
+        refusal = evaluate(make(), pod("p", spec=EVERYTHING_WRONG), profile)["a"]
         assert refusal is not None
         assert refusal.rule == expected
         silenced.append(expected)

@@ -26,12 +26,12 @@ def first_opinion(snapshot: Snapshot, pod: Json) -> dict[str, Json | None]:
     judgement = registry.diagnose(
         snapshot, snapshot.shape_of(objects.pod(pod, pending=True)), settings.DEFAULT_FILTER_CONFIG
     )
-    return {snapshot.nodes.names[row]: scheduler.spell(judgement[row]) for row in judgement.rows.tolist()}
+    return {snapshot.nodes.names[row]: scheduler.to_text(judgement[row]) for row in judgement.rows.tolist()}
 
 
 def other_opinion(view: ClusterView, pod: Json) -> dict[str, Json | None]:
     return {
-        name: reference_scheduler.spell(refusal) for name, refusal in scheduling_cycle.run_filters(view, pod).items()
+        name: reference_scheduler.to_text(refusal) for name, refusal in scheduling_cycle.run_filters(view, pod).items()
     }
 
 
@@ -74,7 +74,7 @@ class History:
             self.snapshot.bind(self._row(pod), self.snapshot.nodes.rows[name])
             self._put({**pod, "spec": {**pod["spec"], "nodeName": name}})
 
-    def lift(self, one: int, other: int) -> None:
+    def unbind_pod(self, one: int, other: int) -> None:
         bound = [pod for pod in self._pods() if f"Node/{pod['spec'].get('nodeName')}" in self.found]
         if bound:
             pod = bound[one % len(bound)]
@@ -94,13 +94,13 @@ class History:
         if names:
             rows = np.array([self.snapshot.nodes.rows[name] for name in names])
             self.snapshot.place_many(self.snapshot.shape_of(objects.pod(probe)), rows, np.full(len(rows), 1 + one % 2))
-            self._imagine(probe, [name for name in names for _ in range(1 + one % 2)])
+            self._inject(probe, [name for name in names for _ in range(1 + one % 2)])
 
     def place(self, one: int, other: int) -> None:
         probe = self.probes[one % len(self.probes)]
         if name := self._node(other):
             self.snapshot.place(self.snapshot.shape_of(objects.pod(probe)), self.snapshot.nodes.rows[name])
-            self._imagine(probe, [name])
+            self._inject(probe, [name])
 
     def fork(self, one: int, other: int) -> None:
         self.snapshot.fork()
@@ -171,7 +171,7 @@ class History:
         spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
         self._put({**pod, "spec": spec})
 
-    def _imagine(self, probe: Json, homes: list[str]) -> None:
+    def _inject(self, probe: Json, homes: list[str]) -> None:
         for name in homes:
             self.imagined += 1
             metadata = {**probe["metadata"], "name": f"imagined-{self.imagined}", "uid": f"imagined-{self.imagined}"}
@@ -183,7 +183,7 @@ class History:
 
 
 STEPS: tuple[Callable[[History, int, int], None], ...] = (
-    History.bind, History.bind, History.lift, History.clear_node, History.place_many, History.place, History.fork,
+    History.bind, History.bind, History.unbind_pod, History.clear_node, History.place_many, History.place, History.fork,
     History.fork, History.revert, History.revert, History.add, History.add, History.remove, History.rename_namespaces,
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.builders import feasible, judge, node, pod
+from tests.builders import evaluate, feasible, node, pod
 from windlass.engine.model import facts
 from windlass.engine.model.facts import Taint, Toleration
 from windlass.engine.predicates import node_unschedulable, taint_toleration
@@ -30,7 +30,7 @@ CASES = [
 @pytest.mark.parametrize(("taint", "toleration", "passes"), CASES)
 def test_a_taint_repels_whoever_does_not_tolerate_it(taint: Taint, toleration: Toleration, passes: bool) -> None:
     snapshot = snapshots.build_snapshot([node("a", taints=(taint,))], [])
-    assert judge(snapshot, tolerating(toleration))["a"] == (None if passes else taint_toleration.REFUSAL)
+    assert evaluate(snapshot, tolerating(toleration))["a"] == (None if passes else taint_toleration.REFUSAL)
 
 
 def test_every_taint_must_be_tolerated_each_by_any_toleration() -> None:
@@ -55,7 +55,7 @@ def test_a_taint_that_comes_or_goes_is_seen_at_once() -> None:
 
 def test_a_cordoned_node_takes_only_pods_that_tolerate_its_taint() -> None:
     snapshot = snapshots.build_snapshot([node("a", unschedulable=True)], [])
-    assert judge(snapshot, tolerating())["a"] == node_unschedulable.REFUSAL
+    assert evaluate(snapshot, tolerating())["a"] == node_unschedulable.REFUSAL
     key = "node.kubernetes.io/unschedulable"
     assert feasible(snapshot, tolerating(Toleration(key, "Exists", "", "NoSchedule"))) == {"a"}
     assert feasible(snapshot, tolerating(Toleration(key, "Equal", "", ""))) == {"a"}

@@ -65,7 +65,7 @@ def test_a_rollout_does_not_protect_other_groups() -> None:
 def test_a_drain_that_a_rollout_overtakes_is_given_back() -> None:
     world = World([node("a"), node("b")])
     world.later(2.0, lambda: world.groups.update(g=replace(world.groups["g"], is_rolling_out=True)))
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert run.why("a") == "GroupRollsOut"
     assert run.deletions() == []
     assert not run.is_marked("a")
@@ -96,7 +96,7 @@ def test_d7_what_did_not_register_goes_only_with_the_whole_group(there: int, gon
 def test_a_last_node_that_is_not_the_last_any_more_is_given_back() -> None:
     world = World([node("a"), node("b")])
     world.groups["g"] = replace(world.groups["g"], can_choose=False)
-    run = Run(world).begin("a", is_empty=True).go_on()
+    run = Run(world).begin("a", is_empty=True).resume()
     assert run.why("a") == "CannotChoose"
     assert run.deletions() == []
 

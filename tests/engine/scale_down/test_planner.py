@@ -31,7 +31,7 @@ ON_COMPLETION = {well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}
 UNNEEDED_S = PEER.groups.scale_down_unneeded_time_s
 
 
-def look(
+def probe(
     where: ScaleDownContext, state: ScaleDownState | None = None, settings: Settings = PEER, now_s: float = NOW_S
 ) -> scale_down_state.CandidateEvaluation:
     before = ScaleDownState() if state is None else state
@@ -51,7 +51,7 @@ def choose(
     where: ScaleDownContext, waited_s: float = UNNEEDED_S + 1, settings: Settings = PEER
 ) -> scale_down_state.NodesToDelete:
     """What may go if all that is unneeded now has been for so long."""
-    return choose_among(where, look(where, settings=settings), waited_s, settings)
+    return choose_among(where, probe(where, settings=settings), waited_s, settings)
 
 
 def choose_among(
@@ -73,15 +73,15 @@ def names(removals: Sequence[NodeRemoval]) -> list[str]:
 
 def test_nodes_are_unneeded_from_the_first_look_that_finds_them_so() -> None:
     where = scene([node("a"), node("b", cpu=2000)], [pod("p", "a", cpu=100), pod("q", "b", cpu=1500)])
-    first = look(where)
+    first = probe(where)
     assert first.state.since == {"a": NOW_S}
     assert reasons(first.kept) == {"b": "NotUnderutilized"}
-    assert look(where, first.state, now_s=NOW_S + 10).state.since == {"a": NOW_S}
+    assert probe(where, first.state, now_s=NOW_S + 10).state.since == {"a": NOW_S}
 
 
 def test_nodes_that_go_make_those_tried_after_them_stay() -> None:
     where = scene([node("a"), node("b")], [pod("p", "a", cpu=400), pod("q", "b", cpu=400)])
-    evaluation = look(where)
+    evaluation = probe(where)
     assert unneeded(evaluation) == ["a"]
     assert reasons(evaluation.kept) == {"b": "NoPlaceToMovePods"}
 
@@ -91,28 +91,28 @@ def test_looking_leaves_everything_as_it_was_found() -> None:
     pods = [pod("p", "a", cpu=300, labels={"app": "x"}), pod("q", "b", cpu=300, labels={"app": "x"})]
     where = scene([node("a"), node("b"), node("c")], pods, budgets=[covers])
     free = where.snapshot.nodes.free.copy()
-    first = look(where)
+    first = probe(where)
     assert unneeded(first) == ["c", "a"]
     assert (where.snapshot.nodes.free == free).all()
     assert where.snapshot.nodes.alive.all()
     assert where.budgets.allowed == (5,)
-    assert unneeded(look(where)) == unneeded(first)
+    assert unneeded(probe(where)) == unneeded(first)
 
 
 def test_groups_at_their_minimum_are_not_spoken_of_and_lose_their_times() -> None:
     where = scene([node("a"), node("b")], group_of=dict.fromkeys(("a", "b"), group("g", 2, minimum=2)))
-    evaluation = look(where, ScaleDownState(since={"a": 0.0}))
+    evaluation = probe(where, ScaleDownState(since={"a": 0.0}))
     assert (evaluation.state.since, evaluation.kept) == ({}, [])
 
 
 def test_nodes_on_their_way_out_are_neither_candidates_nor_destinations() -> None:
     leaving = DeletionsInProgress(drain=frozenset({"b"}))
     where = scene([node("a"), node("b")], [pod("p", "a", cpu=100)], in_progress=leaving)
-    assert reasons(look(where).kept) == {"a": "NoPlaceToMovePods"}
+    assert reasons(probe(where).kept) == {"a": "NoPlaceToMovePods"}
 
 
 def test_recently_evicted_pods_are_given_their_places_first() -> None:
-    assert unneeded(look(scene([node("a"), node("b")]))) == ["a", "b"]
+    assert unneeded(probe(scene([node("a"), node("b")]))) == ["a", "b"]
     waiting = scene([node("a"), node("b")], [pod("p", "", cpu=600), pod("agent", "", owner=AGENT)])
     rows = planner.find_rows_to_recreate(waiting.snapshot, [0, 1], {})
     assert rows == [0]
@@ -126,12 +126,12 @@ def test_recently_evicted_pods_are_given_their_places_first() -> None:
 def test_enough_is_enough_but_nodes_of_whole_groups_do_not_count() -> None:
     nodes = [node(f"n{i}") for i in range(5)]
     few = with_scale_down(max_scale_down_parallelism=1)
-    evaluation = look(scene(nodes), settings=few)
+    evaluation = probe(scene(nodes), settings=few)
     assert unneeded(evaluation) == ["n0", "n1"]
     assert evaluation.trials.skipped == ("n2", "n3", "n4")
     assert evaluation.changes_at_s == NOW_S  # the next look has more to say
     whole = dict.fromkeys((one.name for one in nodes), group("w", 5, zero_or_max=True))
-    assert len(unneeded(look(scene(nodes, group_of=whole), settings=few))) == 5
+    assert len(unneeded(probe(scene(nodes, group_of=whole), settings=few))) == 5
 
 
 @dataclass(slots=True)
@@ -153,28 +153,28 @@ def test_trying_ends_when_time_runs_out() -> None:
 
 def test_nodes_that_could_not_go_are_not_tried_again_for_a_while() -> None:
     blocked = [node("a"), node("b")], [pod("p", "a", owner=None), pod("q", "b", cpu=900)]
-    first = look(scene(*blocked))
+    first = probe(scene(*blocked))
     assert reasons(first.kept) == {"a": "BlockedByPod", "b": "NotUnderutilized"}
     assert first.state.rechecks == {"a": NOW_S + 300}
     assert first.changes_at_s == NOW_S + 300
     freed = scene(blocked[0], blocked[1][1:])
-    assert reasons(look(freed, first.state, now_s=NOW_S + 299).kept)["a"] == "RecentlyUnremovable"
-    assert unneeded(look(freed, first.state, now_s=NOW_S + 300)) == ["a"]
+    assert reasons(probe(freed, first.state, now_s=NOW_S + 299).kept)["a"] == "RecentlyUnremovable"
+    assert unneeded(probe(freed, first.state, now_s=NOW_S + 300)) == ["a"]
 
 
 def test_windlass_tries_them_again_at_once() -> None:
     own = Settings()
-    first = look(scene([node("a"), node("b")], [pod("p", "a", owner=None)]), settings=own)
+    first = probe(scene([node("a"), node("b")], [pod("p", "a", owner=None)]), settings=own)
     assert first.state.rechecks == {}
     freed = scene([node("a"), node("b")], settings=own)
-    assert "a" in unneeded(look(freed, first.state, own, NOW_S + 10))
+    assert "a" in unneeded(probe(freed, first.state, own, NOW_S + 10))
 
 
 def test_a_system_pod_grows_old_enough_to_be_moved() -> None:
     own = Settings()
     young = replace(pod("p", "a", cpu=10, created_s=NOW_S - 3000), namespace="kube-system")
     where = scene([node("a"), node("b")], [young], settings=own)
-    evaluation = look(where, settings=own)
+    evaluation = probe(where, settings=own)
     assert reasons(evaluation.kept) == {"a": "BlockedByPod"}
     assert evaluation.changes_at_s == NOW_S + 600
 
@@ -183,7 +183,7 @@ def test_nodes_unneeded_before_are_tried_first_even_after_their_times_were_clear
     pods = [pod("p", "a", cpu=400), pod("q", "b", cpu=400)]
     state = ScaleDownState(since={"b": 5.0}, previous=frozenset({"b"})).clear()
     assert state.since == {}
-    evaluation = look(scene([node("a"), node("b")], pods), state)
+    evaluation = probe(scene([node("a"), node("b")], pods), state)
     assert evaluation.state.since == {"b": NOW_S}
 
 
@@ -255,7 +255,7 @@ def test_pods_of_two_nodes_that_need_the_same_room() -> None:
     where = scene([node(name, labels=of) for name, of in labels.items()], pods, settings=settings)
     state = ScaleDownState()
     for after_s in (0.0, 300.0, 601.0):
-        evaluation = look(where, state, settings, NOW_S + after_s)
+        evaluation = probe(where, state, settings, NOW_S + after_s)
         state = evaluation.state
         assert sorted(state.since) == ["A", "C"]
     choice = planner.select_nodes_to_delete(where, evaluation, NO_MINIMUM, settings, NOW_S + 601)
@@ -267,7 +267,7 @@ def test_pods_of_two_nodes_that_need_the_same_room() -> None:
 
     moved = [movable("a", "X", "x"), *pods[1:]]
     left = scene([node(name, labels=of) for name, of in labels.items() if name != "A"], moved, settings=settings)
-    evaluation = look(left, state, settings, NOW_S + 611)
+    evaluation = probe(left, state, settings, NOW_S + 611)
     assert names(planner.select_nodes_to_delete(left, evaluation, NO_MINIMUM, settings, NOW_S + 611).drain) == ["C"]
     assert "B" not in evaluation.state.since
 
@@ -330,7 +330,7 @@ def test_no_plan_undercuts_a_minimum_or_splits_a_whole_group(found: Nodes, lowes
 @given(some_nodes, minima)
 def test_every_candidate_gets_exactly_one_answer(found: Nodes, lowest: tuple[int, ...]) -> None:
     where = build(found, lowest)
-    evaluation = look(where)
+    evaluation = probe(where)
     choice = choose_among(where, evaluation)
     candidates = planner.find_candidates(where, ScaleDownState(), {}, PEER, NOW_S)
     answered = [*reasons(evaluation.kept), *reasons(choice.kept), *names(choice.empty), *names(choice.drain)]

@@ -30,7 +30,7 @@ from windlass.engine.model import cluster_health, durable_memory, facts, node_gr
 from windlass.engine.model.scale_down_state import UnremovableReason
 from windlass.engine.model.scale_up_status import GroupTemplate, ScaleUpResult, SkipReason
 from windlass.engine.model.settings import Bounds, GpuBounds, Settings
-from windlass.engine.scale_up import balancing, equivalence_groups
+from windlass.engine.scale_up import equivalence_groups, similarity
 from windlass.engine.scale_up.options import (
     EXECUTION_FAILED,
     FILTERED_OUT,
@@ -251,7 +251,7 @@ def test_pods_learn_when_no_expander_wants_any_option() -> None:
         PlannerConfig(
             ScaleUpLimits(),
             ("price",),
-            balancing.choose_comparator((), (), balancing.SimilarityRatios(0.015, 0.05, 0.05)),
+            similarity.choose_comparator((), (), similarity.SimilarityRatios(0.015, 0.05, 0.05)),
         ),
         chain.ExpanderContext(np.random.default_rng(0), pricing=price.PriceTable()),  # it knows no price of such a node
         time_limits.DecisionTimer(time_limits.UnlimitedTimer()),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.builders import feasible, judge, node, pod, selector, spread, term
+from tests.builders import evaluate, feasible, node, pod, selector, spread, term
 from windlass.engine.model import facts
 from windlass.engine.snapshot import cluster_snapshot as snapshots
 from windlass.engine.snapshot import topology_counts, volume_usage
@@ -43,7 +43,7 @@ def test_pods_that_ask_for_more_than_any_number_holds_leave_no_room(cpu: int) ->
 def test_a_node_that_leaves_and_comes_back_finds_its_pods_again() -> None:
     snapshot = snapshots.build_snapshot([node("a"), node("b")], [pod("p", on="a", cpu=1000)])
     snapshot.remove_node("a")
-    assert list(judge(snapshot, pod("q"))) == ["b"]
+    assert list(evaluate(snapshot, pod("q"))) == ["b"]
     snapshot.add_node(node("c"))
     assert free_cpu(snapshot, "c") == 4000
     snapshot.add_node(node("a", cpu=2000))
@@ -164,7 +164,7 @@ def test_changing_namespaces_over_and_over_takes_no_more_memory() -> None:
     for number in range(30):
         snapshot.set_namespaces([facts.Namespace("default", {"generation": str(number)})])
         for wanted in spreading:
-            judge(snapshot, wanted)
+            evaluate(snapshot, wanted)
         highest.add(max(snapshot.topology_counts.row(key) for key in _spread_tallies(spreading)))
     assert len(highest) == 1
 
@@ -188,7 +188,7 @@ def test_appended_nodes_have_hostnames_of_their_own_and_are_cut_off_again() -> N
     assert [snapshot.nodes.names[row] for row in rows] == ["new-0", "new-1"]
     assert len({int(snapshot.nodes.label_ids(facts.HOSTNAME)[row]) for row in rows}) == 2
     snapshot.revert()
-    assert list(judge(snapshot, pod("p"))) == ["a"]
+    assert list(evaluate(snapshot, pod("p"))) == ["a"]
     assert snapshot.nodes.rows == {"a": 0}
 
 

@@ -161,7 +161,7 @@ class History:
             for pod, name in zip(alike, names, strict=True):
                 self.world.pods[pod.uid] = replace(pod, node_name=name)
 
-    def lift(self, one: int, other: int) -> None:
+    def unbind_pod(self, one: int, other: int) -> None:
         if bound := [pod for pod in self._counted() if pod.node_name in self.world.nodes]:
             pod = bound[one % len(bound)]
             self.snapshot.unbind(self._row(pod))
@@ -225,7 +225,7 @@ class History:
             self.snapshot.mark_deleting(self.snapshot.nodes.rows[name])
             self.world.deleting.add(name)
 
-    def retire(self, one: int, other: int) -> None:
+    def remove_unused(self, one: int, other: int) -> None:
         if self.saved and (name := self._name(one)) and name not in self.world.retired:
             self.snapshot.mark_gone(self.snapshot.nodes.rows[name])
             self.world.retired.add(name)
@@ -282,8 +282,8 @@ FACTS: tuple[Step, ...] = (
     History.remove_pod, History.set_namespaces, History.forget_unused,
 )  # fmt: skip
 WHAT_IFS: tuple[Step, ...] = (
-    History.bind, History.bind_many, History.lift, History.clear_node, History.relocate, History.place,
-    History.place_many, History.append, History.empty_out, History.retire,
+    History.bind, History.bind_many, History.unbind_pod, History.clear_node, History.relocate, History.place,
+    History.place_many, History.append, History.empty_out, History.remove_unused,
 )  # fmt: skip
 FORKS: tuple[Step, ...] = (History.fork, History.fork, History.scratch, History.revert, History.commit)
 

@@ -130,12 +130,12 @@ class Bed:
         self._config = config
         self._running: asyncio.Task[None] | None = None
 
-    def _hear(self) -> None:
+    def _on_event(self) -> None:
         self.told += 1
 
     async def start(self) -> None:
         """Follow, with a provider that knows nothing yet."""
-        self.provider = provider.Provider(self._watching, self._config, self._hear)
+        self.provider = provider.Provider(self._watching, self._config, self._on_event)
         self._running = asyncio.create_task(self.provider.run())
         await clock.run_with_timeout(self.clock, 120.0, self.provider.wait_synced())
 

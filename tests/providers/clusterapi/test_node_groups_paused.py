@@ -26,7 +26,7 @@ def nodes(count: int = 3) -> list[facts.Node]:
     return [node(f"g-{i}") for i in range(count)]
 
 
-async def look(bed: Bed) -> base.ObservedNodeGroups:
+async def probe(bed: Bed) -> base.ObservedNodeGroups:
     await bed.settle()
     return bed.provider.observe(nodes())
 
@@ -109,9 +109,9 @@ def test_a_kind_that_may_not_be_read_any_more_has_its_groups_held_until_it_may()
         refuse_lists(bed, "machinedeployments", 403, "Forbidden")
         while "MachineDeployment" not in bed.provider.trouble:
             await bed.clock.sleep(1.0)
-        assert [group.id for group in (await look(bed)).groups] == [G, "MachineSet/default/s"], "as it was last"
+        assert [group.id for group in (await probe(bed)).groups] == [G, "MachineSet/default/s"], "as it was last"
         await bed.clock.sleep(30.0)
-        observed = await look(bed)
+        observed = await probe(bed)
         assert [group.id for group in observed.groups] == ["MachineSet/default/s"]
         assert [(held_group.id, held_group.instances) for held_group in observed.held] == [
             (G, ("fake:///g-0", "fake:///g-1", "fake:///g-2"))
@@ -119,7 +119,7 @@ def test_a_kind_that_may_not_be_read_any_more_has_its_groups_held_until_it_may()
         assert bed.provider.unavailable_reason == "", "others can be read"
         bed.carrier.allow()
         await bed.clock.sleep(120.0)
-        assert (await look(bed)).held == ()
+        assert (await probe(bed)).held == ()
 
     play(scenario, arrange)
 
@@ -141,7 +141,7 @@ def test_nothing_is_decided_while_machines_are_not_current() -> None:
 def test_a_group_with_a_bound_that_cannot_be_read_is_held() -> None:
     async def scenario(bed: Bed) -> None:
         bed.group("g", 3, ("many", 10), annotations=enough())
-        observed = await look(bed)
+        observed = await probe(bed)
         assert [group.id for group in observed.groups] == []
         assert [
             (held_group.id, len(held_group.instances), "many" in held_group.why) for held_group in observed.held
@@ -154,7 +154,7 @@ def test_a_group_with_a_bound_that_cannot_be_read_is_held() -> None:
 def test_no_group_shrinks_while_one_of_its_machines_may_be_unreadable() -> None:
     async def scenario(bed: Bed) -> None:
         bed.apply("Machine", "odd", spec={"providerID": 7})
-        (group,) = (await look(bed)).groups
+        (group,) = (await probe(bed)).groups
         assert group.kept == {"fake:///g-0", "fake:///g-1", "fake:///g-2"}
         with pytest.raises(base.ProviderError, match="default/odd"):
             await bed.provider.reduce_target(plan.ReduceTarget(G, 1, "", 3))
@@ -183,7 +183,7 @@ async def pause(bed: Bed, kind: str, name: str, *, is_paused: bool = True) -> No
 def test_a_group_of_a_paused_cluster_is_held_and_nothing_of_it_is_changed(kind: str, name: str, version: str) -> None:
     async def scenario(bed: Bed) -> None:
         await pause(bed, kind, name)
-        observed = await look(bed)
+        observed = await probe(bed)
         assert observed.groups == ()
         assert [(held_group.id, held_group.instances) for held_group in observed.held] == [
             (G, ("fake:///g-0", "fake:///g-1", "fake:///g-2"))
@@ -199,7 +199,7 @@ def test_a_group_of_a_paused_cluster_is_held_and_nothing_of_it_is_changed(kind: 
             await bed.provider.delete_instances(plan.DeleteInstances(G, ("fake:///g-0",), ""))
         assert (await bed.replicas(G), await bed.marked()) == (3, set())
         await pause(bed, kind, name, is_paused=False)
-        assert ([group.id for group in (await look(bed)).groups], (await look(bed)).held) == ([G], ())
+        assert ([group.id for group in (await probe(bed)).groups], (await probe(bed)).held) == ([G], ())
 
     play(scenario, three, version=version)
 
@@ -210,7 +210,7 @@ def test_a_paused_pool_is_held() -> None:
 
     async def scenario(bed: Bed) -> None:
         await pause(bed, "MachinePool", "p")
-        observed = await look(bed)
+        observed = await probe(bed)
         assert (observed.groups, [held_group.instances for held_group in observed.held]) == ((), [("fake:///g-0",)])
 
     play(scenario, arrange)
@@ -222,7 +222,7 @@ def test_a_paused_object_that_is_no_group_is_not_held() -> None:
 
     async def scenario(bed: Bed) -> None:
         await pause(bed, "MachineDeployment", "fixed")
-        assert await look(bed) == base.ObservedNodeGroups()
+        assert await probe(bed) == base.ObservedNodeGroups()
 
     play(scenario, arrange)
 
@@ -230,7 +230,7 @@ def test_a_paused_object_that_is_no_group_is_not_held() -> None:
 def test_a_paused_machine_keeps_its_node_and_no_other() -> None:
     async def scenario(bed: Bed) -> None:
         await pause(bed, "Machine", "g-1")
-        (group,) = (await look(bed)).groups
+        (group,) = (await probe(bed)).groups
         assert group.kept == {"fake:///g-1"}
         refused = await bed.provider.delete_nodes(G, nodes())
         assert {name: "is paused" in str(why) for name, why in refused.items()} == {"g-1": True}
@@ -243,9 +243,9 @@ def test_what_was_told_to_go_is_still_known_after_a_pause() -> None:
     async def scenario(bed: Bed) -> None:
         await bed.provider.delete_nodes(G, nodes(1))
         await pause(bed, "MachineDeployment", "g")
-        await look(bed)
+        await probe(bed)
         await pause(bed, "MachineDeployment", "g", is_paused=False)
-        (group,) = (await look(bed)).groups
+        (group,) = (await probe(bed)).groups
         assert [instance.provider_id for instance in group.instances if instance.state == "Deleting"] == ["fake:///g-0"]
         assert group.target_size == 2
 
@@ -305,7 +305,7 @@ def test_a_capacity_that_no_node_has_is_told_and_counts_for_nothing(key: str, am
         bed.group("other", 1, annotations=enough())
 
     async def scenario(bed: Bed) -> None:
-        observed = await look(bed)
+        observed = await probe(bed)
         [complaint] = observed.set_aside
         assert f"capacity.cluster-autoscaler.kubernetes.io/{key}" in complaint.field
         assert [group.id for group in observed.groups if group.template is not None] == [

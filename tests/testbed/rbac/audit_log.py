@@ -133,7 +133,7 @@ def find_too_wide(asked: Iterable[Asked], rights: Iterable[RbacProfile]) -> list
     return [str(right) for right, within in wide.items() if is_too_wide(right, within)]
 
 
-def judge(bed: Bed, *given: RbacProfile) -> None:
+def evaluate(bed: Bed, *given: RbacProfile) -> None:
     """Who has these rights is refused nothing, uses all of them, and none could do with a namespace.
 
     What was asked for last may be some moments away: events are written, and leases renewed, beside what they are for.

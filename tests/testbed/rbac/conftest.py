@@ -60,7 +60,7 @@ def asked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[audit_log.
         for entry in CONTROLLERS:
             running.enter_context(_operating_as_pod(bed, directory, entry))
         running.enter_context(scaling_scenario.running(bed, directory))
-        _tell(bed, directory)
+        _report(bed, directory)
     scaling_scenario.keep_much(bed, directory)
     _wait_written(bed, directory)
     return audit_log.read(bed.site.audit_log)
@@ -102,12 +102,12 @@ def asked_with_options(
     """What the autoscaler asked for with all its options on."""
     before = audit_log.find_end(bed.site.audit_log)
     directory = tmp_path_factory.mktemp("options")
-    options_scenario.tell(bed, directory)
+    options_scenario.report(bed, directory)
     _wait_written(bed, directory)
     return audit_log.read(bed.site.audit_log, before)
 
 
-def _tell(bed: Bed, directory: Path) -> None:
+def _report(bed: Bed, directory: Path) -> None:
     """All begin at once; what takes longest is waited for first."""
     scaling_scenario.begin(bed)
     machine_pool_scenario.add_outside(bed, service_accounts.enter(bed, directory, WORKLOAD))

@@ -151,10 +151,10 @@ def end_lattice(bed: Bed) -> None:
 
 
 def _wait_warned(bed: Bed, path: str, wanted: bool) -> None:
-    def look() -> bool:
+    def probe() -> bool:
         return bool(_status(bed, path).get("worker_pools", {}).get("a", {}).get("message"))
 
-    api.wait_for("replicas are warned of", look, lambda now: now == wanted)
+    api.wait_for("replicas are warned of", probe, lambda now: now == wanted)
 
 
 def _turn(bed: Bed, deployment: str, path: str, spec: Object) -> None:

@@ -14,7 +14,7 @@ from windlass.controllers.openshift.machineset_sync import model
 _TEMPLATES = f"/apis/{objects.INFRASTRUCTURE}/namespaces/{CLUSTER_API.namespace}/fakemachinetemplates"
 
 
-def tell(bed: Bed) -> None:
+def report(bed: Bed) -> None:
     keep_template_inside(bed, "inside")
     mark_machine(bed, "marking")
     complain_of_holder(bed, "unreadable", "nameless")
@@ -72,13 +72,13 @@ def mark_machine(bed: Bed, name: str) -> None:
     path = f"{machine_set_pairs.place_machine(CLUSTER_API, machine)}?fieldManager={machine_apis.AUTOSCALER_MANAGER}"
     bed.api.acting_as(machine_set_pairs.AUTOSCALER).merge(path, mark)
 
-    def look() -> Object:
+    def probe() -> Object:
         found: Object = bed.api.get(machine_set_pairs.place_machine(MACHINE_API, machine))["metadata"].get(
             "annotations", {}
         )
         return found
 
-    machine_set_pairs.wait(f"{machine} is marked", look, lambda now: now.get(MACHINE_API.delete_machine) == "now")
+    machine_set_pairs.wait(f"{machine} is marked", probe, lambda now: now.get(MACHINE_API.delete_machine) == "now")
 
 
 def complain_of_holder(bed: Bed, unreadable: str, nameless: str) -> None:
@@ -104,9 +104,9 @@ def complain_of_holder(bed: Bed, unreadable: str, nameless: str) -> None:
 
 
 def _wait_told(bed: Bed, which: machine_apis.MachineApi, name: str, count: int) -> None:
-    def look() -> int:
+    def probe() -> int:
         place = f"/api/v1/namespaces/{which.namespace}/events"
         found = bed.api.items(place, fieldSelector=f"involvedObject.name={name},type=Warning")
         return max((item["count"] for item in found), default=0)
 
-    machine_set_pairs.wait(f"{name} is told of {count} times", look, lambda now: now >= count)
+    machine_set_pairs.wait(f"{name} is told of {count} times", probe, lambda now: now >= count)

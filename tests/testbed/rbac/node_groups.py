@@ -3,7 +3,7 @@
 from testbed import objects
 from testbed.api import Object
 from testbed.bed import Bed
-from tests.e2e.node_groups import LABEL, spell
+from tests.e2e.node_groups import LABEL, to_text
 
 KINDS = {"MachineDeployment": "deployment", "MachineSet": "set", "MachinePool": "pool"}
 """And what groups of them are called."""
@@ -16,7 +16,7 @@ def add_groups(bed: Bed) -> None:
     """One of each kind, whose nodes boot in a second and go when they are not needed for a second."""
     for kind, name in KINDS.items():
         node = {"capacity": _SIZE, "labels": {LABEL: name}}
-        annotations = {key: str(value) for key, value in spell({**_TOLD, "labels": f"{LABEL}={name}"}).items()}
+        annotations = {key: str(value) for key, value in to_text({**_TOLD, "labels": f"{LABEL}={name}"}).items()}
         if kind == "MachinePool":
             bodies = objects.machine_pool(name, 0, machines=True, node=node, annotations=annotations)
         else:

@@ -38,7 +38,7 @@ _WORKLOADS = {
 """Without a single pod, so that their own templates are read."""
 
 
-def tell(bed: Bed, directory: Path) -> None:
+def report(bed: Bed, directory: Path) -> None:
     for kind in ("provisioningrequests", "capacitybuffers", "capacityquotas"):
         path = source_analysis.ROOT / "deploy" / "crds" / f"autoscaling.x-k8s.io_{kind}.yaml"
         openshift.define(bed.api, yaml.safe_load(path.read_text()))

@@ -76,10 +76,10 @@ def handed(controller: str) -> set[str]:
         return set()
     cluster, own = (RoleGrant(rbac.HANDED.cluster), RoleGrant(rbac.HANDED.own, model.SYSTEM_NAMESPACE))
     given = RbacProfile("handed", "", None, (cluster, own))
-    return _spell(given) - _spell(lattice.LATTICE)
+    return _to_text(given) - _to_text(lattice.LATTICE)
 
 
-def _spell(given: RbacProfile) -> set[str]:
+def _to_text(given: RbacProfile) -> set[str]:
     return {str(permission) for permission in kube_rbac.list_permissions(given)}
 
 

@@ -219,7 +219,7 @@ class SequenceCodec(Generic[T]):
     """Codec of the members of a sequence."""
 
     key: Callable[[T], Hashable]
-    spell: Callable[[T, T | None], Plain]
+    encode: Callable[[T, T | None], Plain]
     """Encode a member, given the old member of its key."""
     read: Callable[[Plain, T | None], T]
 
@@ -246,7 +246,9 @@ class SequenceCodec(Generic[T]):
                 yield run
                 run = None
             before = None if place is None else old[place]
-            yield {"": self.spell(entry, before), "of": place} if before is not None else {"": self.spell(entry, None)}
+            yield (
+                {"": self.encode(entry, before), "of": place} if before is not None else {"": self.encode(entry, None)}
+            )
         if run is not None:
             yield run
 

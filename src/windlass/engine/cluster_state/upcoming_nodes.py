@@ -87,7 +87,7 @@ def list_effective_nodes(
     nodes = readiness.mark_nodes_without_resources(
         observation.nodes, group_of, observation.snapshot, remembered, with_csi
     )
-    return [passing.judge_starting(node) for node in nodes]
+    return [passing.mark_starting(node) for node in nodes]
 
 
 def find_upcoming_and_unready(

@@ -42,7 +42,7 @@ class AllocationError(Exception):
 
 
 class AllocationResultTooLarge(Exception):
-    """More devices than a claim can have: no other choice for the same request would change that."""
+    """A claim would exceed its maximum number of devices. No other choice for the same request helps."""
 
 
 CounterKey = tuple[str, str]
@@ -50,7 +50,7 @@ CounterKey = tuple[str, str]
 
 
 class SharedCounters:
-    """One pool's counters while devices are tried."""
+    """Shared counters of one pool during the search."""
 
     def __init__(self, pool: DevicePool, in_use: AllocatedState) -> None:
         self._left: dict[CounterKey, int] = {
@@ -68,7 +68,7 @@ class SharedCounters:
                     self._left[name, key] -= sign * amount
 
     def consume(self, device: Device) -> bool:
-        """Draw what the device needs, if there is as much. No counter of the pool may be overdrawn then."""
+        """Consume the device's counters. False, with nothing consumed, if a counter of the pool would be exceeded."""
         self._add(device, 1)
         if all(left >= self._drawn[key] for key, left in self._left.items()):
             return True
@@ -85,12 +85,12 @@ class SharedCounters:
 
 
 MAX_DEVICES_PER_CLAIM = 32
-"""Devices that one claim can have."""
+"""Maximum number of devices of one claim."""
 
 
 @dataclass(slots=True)
 class DeviceRequestData:
-    """A request, or one alternative of it, and how many devices it needs here."""
+    """A request, or one of its alternatives, with the number of devices that it needs on this node."""
 
     request: DeviceRequest
     wanted: ExactDeviceRequest
@@ -99,7 +99,7 @@ class DeviceRequestData:
     class_selectors: tuple[str, ...]
     number: int = 0
     every: tuple[CandidateDevice, ...] = ()
-    """For all devices: which these are."""
+    """The devices, for allocation mode All."""
 
     @property
     def part(self) -> str:
@@ -107,7 +107,7 @@ class DeviceRequestData:
 
 
 FindAllDevices: TypeAlias = Callable[[DeviceRequestData], tuple[CandidateDevice, ...]]
-"""The devices that a request for all of them takes."""
+"""Devices of a request with allocation mode All."""
 
 
 def prepare_requests(
@@ -117,7 +117,7 @@ def prepare_requests(
     find_all: FindAllDevices,
     release: scheduler_releases.SchedulerRelease,
 ) -> list[list[DeviceRequestData]]:
-    """For each request of a claim, its alternatives."""
+    """Alternatives of each request of a claim."""
     prepared, least = [], 0
     for request in claim.requests:
         desired = request.first_available or ((request.exactly,) if request.exactly is not None else ())
@@ -305,7 +305,7 @@ class _Search:
         return False
 
     def _devices(self, part: DeviceRequestData, claim: int, number: int, taken: int, start: int) -> bool:
-        """Find the devices of a request that are still missing, of candidates from `start` on."""
+        """Search the missing devices of a request among the candidates from `start`."""
         self._count_step()
         if part.wanted.mode == ALLOCATION_MODE_ALL and not part.every:
             return False
@@ -354,7 +354,7 @@ class _Search:
     # One device
 
     def _matches_request(self, part: DeviceRequestData, candidate: CandidateDevice) -> bool:
-        """Does the request select the device, and has it enough capacity left?"""
+        """True if the request selects the device and its remaining capacity suffices."""
         key = id(part), candidate.id
         known = self._selected.get(key)
         if known is None:
@@ -451,7 +451,7 @@ class _Search:
         return self._counters[key]
 
     def _add_to_constraints(self, part: DeviceRequestData, candidate: CandidateDevice, must: bool) -> bool:
-        """Do all constraints of the claim allow the device?"""
+        """True if all constraints of the claim allow the device."""
         for position, constraint in enumerate(self._constraints_by_claim[part.claim]):
             if not constraint.add(part.request.name, part.part, candidate.id, candidate.device):
                 self._remove_from_constraints(part, position)

@@ -1,4 +1,4 @@
-"""Device table of a snapshot: each node's devices, what is allocated of them, and the state of each claim.
+"""Device table of a snapshot: devices per node, allocated state, and the state of each claim.
 
 A node's device set, its visible shared pools and its allocated state are interned numbers, so an allocation over all
 nodes is computed once per combination. Changes go to an undo log.
@@ -38,12 +38,12 @@ _MAX_CACHED = 200_000
 _MAX_PODS_PER_NODE = 10_000
 """More pods than any node runs."""
 NodeDeviceKey: TypeAlias = tuple[int, int, int]
-"""What decides on a node: its device_set, what is taken of that, its view."""
+"""Key of the nodes with equal allocations: numbers of device set, allocated state, and visible shared pools."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedAllocation:
-    """What an allocation comes to, and what is taken afterwards: of the node's own devices, and of shared ones."""
+    """Outcome of an allocation, and the allocated state after it: of node-local devices, and of shared ones."""
 
     outcome: AllocationOutcome
     used: int = 0
@@ -52,13 +52,13 @@ class CachedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class NodeDeviceClasses:
-    """Nodes by what decides on them."""
+    """Nodes grouped by `NodeDeviceKey`."""
 
     places: list[NodeDeviceKey]
     first: arrays.Rows
-    """Intp (n_places): a node of each kind."""
+    """Intp (n_places): one node of each group."""
     of_nodes: arrays.Rows
-    """Intp (n_nodes): the kind of each node."""
+    """Intp (n_nodes): the group of each node."""
 
 
 class DeviceTable:
@@ -91,25 +91,25 @@ class DeviceTable:
         self._kinds: tuple[tuple[int, int], NodeDeviceClasses] | None = None
 
     def use_inventory(self, inventory: DeviceInventory) -> None:
-        """Look things up in this inventory, which is empty yet."""
+        """Replace the inventory by this one, which must be empty."""
         inventory.release = self._release
         self.inventory = inventory
         self._selector_errors = resource_claims.SelectorErrorLog(inventory)
 
     def set_release(self, release: scheduler_releases.SchedulerRelease) -> None:
-        """Allocate as this release does. Only before anything is known."""
+        """Allocate as this release does. Only before the first fact is added."""
         self._release = self.inventory.release = release
         self._views = inventory.PoolVisibility(release=release)
 
     @property
     def is_idle(self) -> bool:
-        """There is nothing to ask about: no claim, and no class that could stand for a resource."""
+        """No claim, and no device class that an extended resource could map to."""
         return not self.inventory.claims and not self.inventory.classes
 
     # Facts
 
     def add_user(self, pod: facts.Pod, identity: str) -> None:
-        """A pod uses claims."""
+        """Record that a pod uses the claims of its spec."""
         for key in _keys(pod.namespace, pod.spec):
             self._users.setdefault(key, set()).add(identity)
 
@@ -118,7 +118,7 @@ class DeviceTable:
             self._users.get(key, set()).discard(identity)
 
     def sync(self) -> None:
-        """Take in what changed since the last time. Only while nothing is imagined."""
+        """Update from the inventory and the node table. Only outside a fork."""
         seen = (self.inventory.version, self._nodes.version, self.inventory.offers_version)
         if seen == self._seen:
             return
@@ -152,7 +152,7 @@ class DeviceTable:
         self._count_allocated()
 
     def invalidate(self) -> None:
-        """Take all in anew, the next time."""
+        """Rebuild everything at the next update."""
         self._seen = (-1, -1, -1)
 
     def _reserve(self) -> None:
@@ -175,7 +175,7 @@ class DeviceTable:
         self._shared_used = self._in_uses.intern(NOTHING_ALLOCATED.allocate(shared))
 
     def _read_state(self, claim: ResourceClaim) -> ClaimState:
-        """The claim's state from its status."""
+        """Initial state of the claim, from its status."""
         reserved = frozenset(claim.reserved_for)
         allocation = claim.allocation
         if allocation is None:
@@ -203,7 +203,7 @@ class DeviceTable:
         )
 
     def state(self, key: ClaimKey) -> ClaimState:
-        """The claim's current state."""
+        """Current state of the claim."""
         known = self._states.get(key)
         return known if known is not None else self._read_state(self.inventory.claims[key])
 
@@ -224,7 +224,7 @@ class DeviceTable:
         return frozenset(_rename(result.device, names) for result in results if not result.admin_access)
 
     def _find_own_names(self, row: int) -> dict[PoolId, PoolId]:
-        """The names of a node's own pools, by those that they have in its device_set."""
+        """Names of the node's local pools by their names in its device set."""
         own = self._nodes.facts[row].slices or self.inventory.slices_of_node(self._nodes.names[row])
         number, pools = self._device_sets.intern(own, self.inventory.shared_slices)
         return dict(zip(self._device_sets[number].pools, pools, strict=True))
@@ -234,7 +234,7 @@ class DeviceTable:
 
     @property
     def shared_used(self) -> int:
-        """What is taken of shared devices, as a number."""
+        """Number of the allocated state of shared devices."""
         return self._shared_used
 
     # Queries
@@ -242,7 +242,7 @@ class DeviceTable:
     def pod_claims(
         self, namespace: str, spec: facts.PodSpec
     ) -> resource_claims.PodClaims | resource_claims.ClaimRejection:
-        """The claims of a pod."""
+        """Claims of a pod."""
         if not spec.claims and not spec.extended:
             return resource_claims.NO_CLAIMS
         return resource_claims.read_pod_claims(self.inventory, namespace, spec, self.state, self.users)
@@ -250,7 +250,7 @@ class DeviceTable:
     def pod_claims_of_copy(
         self, namespace: str, spec: facts.PodSpec
     ) -> resource_claims.PodClaims | resource_claims.ClaimRejection:
-        """What a pod like this one would ask for: of claims that are a pod's own, it would have others."""
+        """Claim specs of another pod of this template: claims generated for a pod are replaced by new ones."""
 
         def state_of(key: ClaimKey) -> ClaimState:
             return ClaimState() if self.inventory.claims[key].owner_uid else self.state(key)
@@ -258,17 +258,17 @@ class DeviceTable:
         return resource_claims.read_pod_claims(self.inventory, namespace, spec, state_of, self.users)
 
     def intern_claims(self, specs: Sequence[ClaimSpec]) -> int:
-        """The number of a question: may these claims be allocated together?"""
+        """Number of a tuple of claim specs that are allocated together."""
         return self._questions.intern(tuple(specs))
 
     def device_keys(self) -> tuple[arrays.Ids, arrays.Ids, arrays.Ids]:
-        """Int32 (n_nodes) each: device_set, what is taken of it, view."""
+        """Int32 (n_nodes) each: device set, allocated state, visible shared pools."""
         self._reserve()
         count = self._nodes.count
         return self._device_set_ids[:count], self._used[:count], self._views.of_nodes(self._nodes)
 
     def node_classes(self) -> NodeDeviceClasses:
-        """The nodes by what decides on them; found once while nothing changes."""
+        """Nodes grouped by key; cached until something changes."""
         now = self._epoch, self._nodes.version
         if self._kinds is None or self._kinds[0] != now:
             kit_ids, used, seen = self.device_keys()
@@ -305,11 +305,11 @@ class DeviceTable:
         )
 
     def selector_errors(self) -> tuple[SelectorError, ...]:
-        """Selectors that could not be evaluated when devices were looked for, of claims and classes that exist."""
+        """Selectors of existing claims and classes whose evaluation failed."""
         return self._selector_errors.list()
 
     def explain(self, row: int, question: int) -> AllocationOutcome:
-        """The same for one node, with the names that its own pools have there."""
+        """The same for one node, with the names of its local pools."""
         own = self._nodes.facts[row].slices or self.inventory.slices_of_node(self._nodes.names[row])
         names = self._find_own_names(row)
         view = int(self._views.of_nodes(self._nodes)[row])
@@ -323,7 +323,7 @@ class DeviceTable:
         return allocator.allocate(sight, taken, self.inventory.classes, specs, self._release)
 
     def count_fitting_pods(self, place: NodeDeviceKey, question: int) -> int:
-        """How many pods with such claims, one after the other, find devices at a place."""
+        """Number of pods with these claims that fit one after another on a node of a group."""
         key = place, self._shared_used, question
         known = self._rooms.get(key)
         if known is None:
@@ -348,7 +348,7 @@ class DeviceTable:
     # Changing
 
     def add_template_devices(self, rows: range, slices: ResourceSlices) -> None:
-        """Nodes were appended that have these devices of their own."""
+        """Add nodes with these local devices."""
         self._reserve()
         known = self._templates.get(id(slices))
         if known is None:
@@ -364,7 +364,7 @@ class DeviceTable:
         self._epoch += 1
 
     def set_used(self, row: int, used: int) -> None:
-        """What is taken of a node's own devices is now this."""
+        """Set the allocated state of a node's local devices."""
         self._journal.append((self._restore_used, (row, int(self._used[row]))))
         self._restore_used(row, used)
 
@@ -391,7 +391,7 @@ class DeviceTable:
             self._states[key] = before
 
     def deallocate(self, state: ClaimState) -> None:
-        """The devices of a claim are free again."""
+        """Free the devices of a claim."""
         if state.local and state.row != NO_NODE:
             remaining = self._in_uses[int(self._used[state.row])].release(state.local)
             self.set_used(state.row, self._in_uses.intern(remaining))
@@ -400,11 +400,11 @@ class DeviceTable:
             self.set_shared_used(self._in_uses.intern(remaining))
 
     def is_own(self, row: int, result: DeviceAllocation) -> bool:
-        """Is the device one of the node's own?"""
+        """True if the device is local to the node."""
         return result.device[:2] in self._device_sets[int(self._device_set_ids[row])].pools
 
     def mark(self) -> int:
-        """The length of the undo log."""
+        """Length of the undo log."""
         return len(self._journal)
 
     def undo_to(self, mark: int) -> None:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windlass.engine.drainability import (
-    eviction_annotations,
     local_storage,
     machine_drain,
     pdb,
     pdb_rules,
     pod_status,
     replicated,
+    safe_to_evict,
 )
 from windlass.engine.drainability.context import DrainContext
 from windlass.engine.model import arrays, drainability, facts, well_known
@@ -35,18 +35,18 @@ RULES: tuple[DrainabilityRule, ...] = (
     # Blocks before anything may allow: a pod that nothing recreates is not moved even if it is marked as safe.
     pod_status.check_unreadable,  # runs, but its requirements could not be read
     replicated.check_replica_count,  # its controller does not exist, or has too few replicas
-    eviction_annotations.check_do_not_disrupt,  # Karpenter's annotation
+    safe_to_evict.check_do_not_disrupt,  # Karpenter's annotation
     # Allow, or wait: rules below are not evaluated.
     pod_status.check_daemonset,  # ends with the node
     machine_drain.check_drain_label,  # Cluster API's label: skip, or wait for completion
     machine_drain.check_machine_drain_rule,  # the same from MachineDrainRules of the management cluster
-    eviction_annotations.check_safe_to_evict,  # annotation safe-to-evict=true
+    safe_to_evict.check_safe_to_evict,  # annotation safe-to-evict=true
     pod_status.check_terminal,  # has ended already
-    eviction_annotations.check_on_completion,  # annotation safe-to-evict=on-completion
+    safe_to_evict.check_on_completion,  # annotation safe-to-evict=on-completion
     # Block.
     replicated.check_replicated,  # nothing would start it again
     pdb_rules.check_system,  # kube-system without a budget, and young; an old one may go, past the rules below
-    eviction_annotations.check_not_safe_to_evict,  # annotation safe-to-evict=false
+    safe_to_evict.check_not_safe_to_evict,  # annotation safe-to-evict=false
     local_storage.check_local_storage,  # data would be lost
     pdb_rules.check_pdb,  # no disruption is allowed now
 )

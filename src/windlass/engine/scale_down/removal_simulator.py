@@ -81,14 +81,14 @@ class RemovalSimulator:
     def __init__(
         self,
         snapshot: Snapshot,
-        judge: rules.PodDrainability,
+        pod_drainability: rules.PodDrainability,
         budgets: pdb.RemainingPdbTracker,
         destinations: arrays.Mask,
         search: hinting.HintingState,
         config: FilterConfig,
         expected: AbstractSet[int] = frozenset(),
     ) -> None:
-        self._snapshot, self._judge, self._budgets = snapshot, judge, budgets
+        self._snapshot, self._drainability, self._budgets = snapshot, pod_drainability, budgets
         self._destinations = destinations & snapshot.nodes.alive & ~snapshot.nodes.unschedulable
         self._search, self._placer = search, shape_placer.Placer(snapshot, config)
         self._full, self._expected = _FullShapes(), expected
@@ -100,10 +100,10 @@ class RemovalSimulator:
             return scale_down_state.NodeRemoval(node_name, scale_down_state.UnremovableReason.NO_NODE_INFO)
         there, expected = self._list_pods(row)
         moved = np.array(there, np.intp)
-        if self._judge.are_all_drainable(moved):
+        if self._drainability.are_all_drainable(moved):
             moves = drainability.PodsToMove(tuple(there))
         else:
-            moves = self._judge.classify(there)
+            moves = self._drainability.classify(there)
             moved = np.array(moves.move, np.intp)
         if moves.blocking is not None:
             return scale_down_state.NodeRemoval(node_name, scale_down_state.UnremovableReason.BLOCKED_BY_POD, moves)
@@ -114,7 +114,7 @@ class RemovalSimulator:
             return scale_down_state.NodeRemoval(
                 node_name, scale_down_state.UnremovableReason.NO_PLACE_TO_MOVE_PODS, moves, homeless
             )
-        claims = self._judge.charged_budgets(moves.move)
+        claims = self._drainability.charged_budgets(moves.move)
         is_risky = not self._budgets.can_disrupt(claims).parallel
         self._budgets.consume(claims)
         return scale_down_state.NodeRemoval(node_name, None, moves, is_risky=is_risky)

@@ -13,7 +13,7 @@ from windlass.engine import resource_quotas, time_limits
 from windlass.engine.expanders import chain, grpc
 from windlass.engine.model import facts, node_groups, scale_up_status
 from windlass.engine.model.scale_up_status import ExpansionOption, GroupTemplate, SchedulablePods
-from windlass.engine.scale_up import balancing, binpacking_estimator
+from windlass.engine.scale_up import balancing, binpacking_estimator, similarity
 
 if TYPE_CHECKING:
     from windlass.engine.scale_up.template_fit import TemplateFit
@@ -76,7 +76,7 @@ class PlannerConfig:
     limits: ScaleUpLimits
     expanders: Sequence[str]
     """Names, in the order of the chain."""
-    similar: balancing.Comparator
+    similar: similarity.Comparator
     """Are two groups similar, so that a scale-up is balanced between them?"""
 
 
@@ -338,13 +338,13 @@ class OptionPlanner:
         if not self._bounds.balance_similar_groups or group.options.zero_or_max:
             return []
         templates = {
-            item: balancing.make_compared_template(template.node, template.pods)
+            item: similarity.make_compared_template(template.node, template.pods)
             for item, template in self._groups.templates.items()
             if item in self._by_id
         }
         return [
             other
-            for other in balancing.find_similar(group.id, templates, self._similar)
+            for other in similarity.find_similar(group.id, templates, self._similar)
             if other not in self._groups.unsafe and set(schedulable[group.id]) <= set(schedulable.get(other, ()))
         ]
 

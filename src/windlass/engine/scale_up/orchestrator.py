@@ -18,7 +18,7 @@ from windlass.engine.model.durable_memory import DurableMemory
 from windlass.engine.model.settings import Settings, for_group
 from windlass.engine.observation import Observation
 from windlass.engine.placement import hinting, shape_placer
-from windlass.engine.scale_up import balancing, equivalence_groups, options, template_fit
+from windlass.engine.scale_up import equivalence_groups, options, similarity, template_fit
 from windlass.engine.snapshot.cluster_snapshot import Snapshot
 
 ROUNDS = "rounds"
@@ -156,10 +156,10 @@ def make_planner(
             simulate_skipped=up.scaleup_simulation_for_skipped_node_groups_enabled,
         ),
         up.expander,
-        balancing.choose_comparator(
+        similarity.choose_comparator(
             up.balancing_label,
             up.balancing_ignore_label,
-            balancing.SimilarityRatios(
+            similarity.SimilarityRatios(
                 up.memory_difference_ratio, up.max_allocatable_difference_ratio, up.max_free_difference_ratio
             ),
             settings.deviations.ignore_csi_zone_labels,

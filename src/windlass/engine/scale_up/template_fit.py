@@ -52,17 +52,17 @@ class TemplateFit:
         for shape in pod_shapes:
             (together if batch_placement.is_plain(self._snapshot, shape, self._config) else alone).append(shape)
         unknown = [shape for shape in together if any(shape.id not in self._answers[group] for group in groups)]
-        repelled = self._judge_together(groups, unknown) if unknown else []
+        repelled = self._check_together(groups, unknown) if unknown else []
         known = [shape.id for shape in together if shape not in repelled]
         pods: dict[str, RejectionReasons] = {}
         for group in groups:
             answers = self._answers[group]
             pods[group] = {number: answers[number] for number in known}
             if alone or repelled:
-                pods[group] |= self._judge_alone(group, (*alone, *repelled))
+                pods[group] |= self._check_alone(group, (*alone, *repelled))
         return pods
 
-    def _judge_together(self, groups: Sequence[str], pod_shapes: Sequence[facts.PodShape]) -> list[facts.PodShape]:
+    def _check_together(self, groups: Sequence[str], pod_shapes: Sequence[facts.PodShape]) -> list[facts.PodShape]:
         """Judge shapes for all these groups at once, and keep what is found; return those that others' pods repel."""
         snapshot, repelled = self._snapshot, []
         snapshot.fork()
@@ -78,7 +78,7 @@ class TemplateFit:
             snapshot.revert()
         return repelled
 
-    def _judge_alone(self, group: str, pod_shapes: Iterable[facts.PodShape]) -> RejectionReasons:
+    def _check_alone(self, group: str, pod_shapes: Iterable[facts.PodShape]) -> RejectionReasons:
         """Judge shapes for one group; other groups' new nodes would be domains that there are not."""
         self._snapshot.fork()
         try:

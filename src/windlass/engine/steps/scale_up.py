@@ -53,7 +53,7 @@ def check_preconditions(state: LoopState) -> None:
     if not is_excluded(inputs):
         ready = _count_ready(inputs) if settings.limits.max_nodes_total > 0 else 0
         rows = (*pods.unschedulable, *pods.requested)
-        obstacle = _find_obstacle(snapshot, rows, ready, settings, inputs.now_s)
+        obstacle = _precheck(snapshot, rows, ready, settings, inputs.now_s)
     state.scale_up_context = ScaleUpContext(
         snapshot, groups, pods.pending, pods.unschedulable, pods.requested, ready, obstacle
     )
@@ -66,7 +66,7 @@ def _count_ready(inputs: LoopInputs) -> int:
     return sum(1 for node in schedulable if readiness.assess_node(node).is_ready)
 
 
-def _find_obstacle(
+def _precheck(
     snapshot: Snapshot, rows: Sequence[int], ready_nodes: int, settings: Settings, now_s: float
 ) -> ScaleUpStatus | None:
     """The precondition that keeps these pods from a scale-up, if one does."""

@@ -42,7 +42,7 @@ async def container(scene: Cluster) -> Json:
     return found
 
 
-async def say(scene: Cluster, operator: str, conditions: list[Json]) -> None:
+async def print_line(scene: Cluster, operator: str, conditions: list[Json]) -> None:
     with contextlib.suppress(errors.AlreadyExists):
         await scene.api.create(model.CLUSTER_OPERATORS, {"metadata": {"name": operator}})
     status = {"status": {"conditions": conditions}}
@@ -99,7 +99,7 @@ async def test_a_cluster_autoscaler_is_run_with_all_that_goes_with_it(scene: Clu
 @in_virtual_time
 async def test_only_a_real_difference_is_written(scene: Cluster) -> None:
     """Upstream writes at every pass, and says so each time."""
-    await say(scene, "machine-api", WELL)
+    await print_line(scene, "machine-api", WELL)
     async with scene.controlled(make):
         await put(scene, {"logVerbosity": 4})
         await roll_out(scene)
@@ -164,7 +164,7 @@ async def test_without_the_gate_the_autoscaler_knows_machine_api_alone_until_it_
 @in_virtual_time
 async def test_a_bad_one_is_said_once_and_leaves_what_is_there(scene: Cluster) -> None:
     await scene.loosen("clusterautoscalers.autoscaling.openshift.io")
-    await say(scene, "machine-api", WELL)
+    await print_line(scene, "machine-api", WELL)
     async with scene.controlled(make):
         await put(scene, {"logVerbosity": 4})
         await roll_out(scene)
@@ -273,7 +273,7 @@ async def test_refusals_of_the_same_read_are_one_event_whose_count_goes_up(scene
 
 @in_virtual_time
 async def test_the_operator_says_how_it_fares(scene: Cluster) -> None:
-    await say(scene, "machine-api", WELL)
+    await print_line(scene, "machine-api", WELL)
     async with scene.controlled(make):
         assert await operator(scene, "Available") == ("True", "AsExpected", f"at version {VERSION}")
         await put(scene, {})
@@ -289,24 +289,24 @@ async def test_the_operator_says_how_it_fares(scene: Cluster) -> None:
 @in_virtual_time
 async def test_it_is_degraded_only_after_a_while_and_recovers_at_once(scene: Cluster) -> None:
     bad = [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "True"}]
-    await say(scene, "machine-api", bad)
+    await print_line(scene, "machine-api", bad)
     async with scene.controlled(make):
         assert (await operator(scene, "Available"))[2] == "available, but observed potential degradations."
         for _ in range(5):  # changes in between do not make it worse
-            await say(scene, "machine-api", [*bad, {"type": "Progressing", "status": "True"}])
-            await say(scene, "machine-api", bad)
+            await print_line(scene, "machine-api", [*bad, {"type": "Progressing", "status": "True"}])
+            await print_line(scene, "machine-api", bad)
             if (await operator(scene, "Degraded"))[0] == "True":
                 break
         await scene.settle(60.0)
         assert await operator(scene, "Degraded") == ("True", "MissingDependency", "machine-api not ready")
-        await say(scene, "machine-api", WELL)
+        await print_line(scene, "machine-api", WELL)
         assert (await operator(scene, "Degraded"))[0] == "False"
 
 
 @in_virtual_time
 async def test_related_objects_are_known_from_the_first_report_on_and_follow_targets(scene: Cluster) -> None:
     """Upstream's first report has none: its cache has not begun."""
-    await say(scene, "machine-api", WELL)
+    await print_line(scene, "machine-api", WELL)
     await scene.autoscale("one", "set", "cluster.x-k8s.io/v1beta1")
 
     async def related() -> set[tuple[str, str, str]]:
@@ -324,7 +324,7 @@ async def test_related_objects_are_known_from_the_first_report_on_and_follow_tar
 
 @in_virtual_time
 async def test_a_new_minor_version_shows_as_progress_once(scene: Cluster) -> None:
-    await say(scene, "machine-api", WELL)
+    await print_line(scene, "machine-api", WELL)
     async with scene.controlled(make):
         await scene.settle()
     newer = ClusterAutoscalerSettings(release_version="4.21.0")
@@ -340,7 +340,7 @@ async def test_a_new_minor_version_shows_as_progress_once(scene: Cluster) -> Non
 
 @in_virtual_time
 async def test_a_version_that_is_none_makes_it_degraded(scene: Cluster) -> None:
-    await say(scene, "machine-api", WELL)
+    await print_line(scene, "machine-api", WELL)
     odd = ClusterAutoscalerSettings(release_version="latest")
     async with scene.controlled(lambda site: controller.new_controller(site, odd)):
         await scene.settle(120.0)
@@ -362,7 +362,7 @@ async def upgrade(scene: Cluster, version: str) -> None:
 @in_virtual_time
 async def test_without_a_version_of_its_own_it_reports_the_clusters_and_follows_upgrades(scene: Cluster) -> None:
     """The cluster version operator waits for the new version in every ClusterOperator before it goes on."""
-    await say(scene, "machine-api", WELL)
+    await print_line(scene, "machine-api", WELL)
     await scene.turn(on=True, version="4.21.3")
     await upgrade(scene, "4.20.7")
     async with scene.controlled(lambda site: controller.new_controller(site, ClusterAutoscalerSettings())):

@@ -39,7 +39,7 @@ def test_an_alert_fires_after_a_while_and_for_our_autoscaler_alone(
     if not cache.place(components.PROMTOOL).is_dir():
         pytest.skip("NO PROMTOOL HERE: ALERTS ARE NOT TRIED ON SERIES (`make long KIND=alerts` builds it; needs Go)")
     series = [
-        {"series": f"cluster_autoscaler_{metric}{_spell({**labels, 'service': item})}", "values": values}
+        {"series": f"cluster_autoscaler_{metric}{_to_text({**labels, 'service': item})}", "values": values}
         for item in (OURS, ANOTHER)
     ]
     tried = [
@@ -50,7 +50,7 @@ def test_an_alert_fires_after_a_while_and_for_our_autoscaler_alone(
     _run(tmp_path, {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [asked]})
 
 
-def _spell(labels: dict[str, str]) -> str:
+def _to_text(labels: dict[str, str]) -> str:
     return "{" + ",".join(f'{name}="{value}"' for name, value in labels.items()) + "}"
 
 

@@ -13,7 +13,7 @@ SUPPORTED = "machine.openshift.io/v1beta1 or cluster.x-k8s.io/v1beta2 or cluster
 UNSUPPORTED = "unsupported MachineAutoscaler target: found {}, expected a MachineSet of " + SUPPORTED
 
 
-async def look(scene: Cluster, name: str) -> Any:
+async def probe(scene: Cluster, name: str) -> Any:
     return await scene.api.get(MACHINE_API.machine_sets(), name, MACHINE_API.namespace)
 
 
@@ -62,12 +62,12 @@ def test_unsupported_targets_say_what_would_be_one(api_version: str, kind: str) 
         await scene.add_pair("other", "MachineAPI")
         async with autoscaled(scene):
             await scene.autoscale("other", "other")
-            before = await look(scene, "other")
+            before = await probe(scene, "other")
             await scene.autoscale("ma", "set", api_version, kind=kind)
             said = ("MachineAutoscalerTargetInvalid", UNSUPPORTED.format(f"{api_version} {kind}".strip()))
             await check_said(scene, said, "FailedGetTarget", "Error getting target")
             assert await scene.annotations(MACHINE_API, "set") == {}, "it is no longer what is autoscaled"
-            assert await look(scene, "other") == before
+            assert await probe(scene, "other") == before
             assert await scene.ready("other") == READY
 
     controller_harness.play(Cluster, story)

@@ -64,7 +64,7 @@ async def _sync(scene: World) -> None:
                 if wanted != mirror:
                     await api.update(there, wanted)
         if which == "machine_sets":
-            await _say(scene, here)
+            await _print_line(scene, here)
 
 
 def _mirrored(found: Json, mirror: Json, *, is_set: bool) -> Json:
@@ -77,7 +77,7 @@ def _mirrored(found: Json, mirror: Json, *, is_set: bool) -> Json:
     return wanted | ({"spec": {**mirror["spec"], "replicas": found["spec"].get("replicas", 1)}} if is_set else {})
 
 
-async def _say(scene: World, here: resources.Resource[Json]) -> None:
+async def _print_line(scene: World, here: resources.Resource[Json]) -> None:
     for found in (await scene.api.list(here, request_builders.ListOptions(MACHINE_API.namespace))).items:
         condition = {"type": "Synchronized", "status": "True", "reason": "ResourceSynchronized", "message": "theirs"}
         there = (found.get("status") or {}).get("conditions") or []

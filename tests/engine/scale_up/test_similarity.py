@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.engine.model import facts
-from windlass.engine.scale_up import balancing
-from windlass.engine.scale_up.balancing import ComparedTemplate, LabelComparator, ResourceComparator, SimilarityRatios
+from windlass.engine.scale_up import similarity
+from windlass.engine.scale_up.similarity import ComparedTemplate, LabelComparator, ResourceComparator, SimilarityRatios
 
 GIB = 2**30
 SIMILAR = ResourceComparator()
@@ -85,17 +85,17 @@ def test_labels_that_tell_where_a_node_is_do_not_count() -> None:
 def test_other_labels_count_unless_the_user_names_them() -> None:
     compared_template, other = template(labels={"pool": "x", "only": "here"}), template(labels={"pool": "y"})
     assert not SIMILAR(compared_template, other)
-    assert balancing.choose_comparator((), ["pool", "only"], SimilarityRatios())(compared_template, other)
+    assert similarity.choose_comparator((), ["pool", "only"], SimilarityRatios())(compared_template, other)
 
 
 def test_platform_labels_count_by_default_and_can_be_ignored() -> None:
     compared_template, other = (template(labels={"topology.ebs.csi.aws.com/zone": zone}) for zone in "ab")
     assert not SIMILAR(compared_template, other)
-    assert balancing.choose_comparator((), (), SimilarityRatios(), ignore_csi_zones=True)(compared_template, other)
+    assert similarity.choose_comparator((), (), SimilarityRatios(), ignore_csi_zones=True)(compared_template, other)
 
 
 def test_balancing_labels_alone_decide_where_they_are_named() -> None:
-    by_pool = balancing.choose_comparator(["pool"], ["pool"], SimilarityRatios())
+    by_pool = similarity.choose_comparator(["pool"], ["pool"], SimilarityRatios())
     assert by_pool == LabelComparator(("pool",))
     assert by_pool(template(millicpu=1, labels={"pool": "x"}), template(millicpu=2, labels={"pool": "x", "a": "b"}))
     assert not by_pool(template(labels={"pool": "x"}), template(labels={"pool": "y"}))
@@ -111,14 +111,14 @@ def test_a_template_counts_what_its_pods_ask_for() -> None:
         facts.Pod("d", name, spec=facts.PodSpec(requests=requests))
         for name, requests in {"a": ((facts.CPU, 100),), "b": ((facts.CPU, 50), (facts.MEMORY, 7))}.items()
     ]
-    made = balancing.make_compared_template(facts.Node("n"), pods)
+    made = similarity.make_compared_template(facts.Node("n"), pods)
     assert made.requested == ((facts.CPU, 150), (facts.MEMORY, 7))
 
 
 def test_similar_groups_come_in_the_order_of_the_groups_without_the_group_itself() -> None:
     templates = {"c": template(), "a": template(), "odd": template(millicpu=1), "b": template()}
-    assert balancing.find_similar("a", templates, SIMILAR) == ["c", "b"]
-    assert balancing.find_similar("unknown", templates, SIMILAR) == []
+    assert similarity.find_similar("a", templates, SIMILAR) == ["c", "b"]
+    assert similarity.find_similar("unknown", templates, SIMILAR) == []
 
 
 amounts = st.integers(0, 1200)

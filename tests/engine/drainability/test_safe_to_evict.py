@@ -1,7 +1,7 @@
 import pytest
 
 from tests.engine.drainability import builders
-from windlass.engine.drainability import eviction_annotations, rules
+from windlass.engine.drainability import rules, safe_to_evict
 from windlass.engine.model import drainability
 
 ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -10,9 +10,9 @@ ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 @pytest.mark.parametrize(
     ("rule", "value", "action"),
     [
-        (eviction_annotations.check_safe_to_evict, "true", drainability.DrainAction.DRAIN),
-        (eviction_annotations.check_on_completion, "on-completion", drainability.DrainAction.WAIT),
-        (eviction_annotations.check_not_safe_to_evict, "false", drainability.DrainAction.BLOCK),
+        (safe_to_evict.check_safe_to_evict, "true", drainability.DrainAction.DRAIN),
+        (safe_to_evict.check_on_completion, "on-completion", drainability.DrainAction.WAIT),
+        (safe_to_evict.check_not_safe_to_evict, "false", drainability.DrainAction.BLOCK),
     ],
 )
 def test_each_rule_hears_its_own_value_only(
@@ -26,9 +26,7 @@ def test_each_rule_hears_its_own_value_only(
 
 
 def test_not_safe_has_its_reason() -> None:
-    status = eviction_annotations.check_not_safe_to_evict(
-        builders.pod(annotations={ANNOTATION: "false"}), builders.context()
-    )
+    status = safe_to_evict.check_not_safe_to_evict(builders.pod(annotations={ANNOTATION: "false"}), builders.context())
     assert status is not None
     assert status.reason == "NotSafeToEvictAnnotation"
     assert status.text(builders.pod()) == f"default/p0 is annotated {ANNOTATION}=false"
