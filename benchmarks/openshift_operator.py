@@ -91,7 +91,7 @@ async def run_operator(served: Served, time_: clock.Clock, *arguments: str) -> A
             words = ["--kubeconfig", str(kubeconfig), "--no-leader-elect", "--metrics-address="]
             words += ["--kube-api-qps=0", f"--concurrency={CONCURRENCY}"]
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "windlass.cli", "operator", *words, *arguments, stderr=asyncio.subprocess.DEVNULL
+                sys.executable, "-m", "windlass", "operator", *words, *arguments, stderr=asyncio.subprocess.DEVNULL
             )
             try:
                 yield process.pid

@@ -43,7 +43,7 @@ _STILL_S = 120.0
 def autoscaling(found: bed.Bed, flags: Sequence[str]) -> Iterator[int]:
     """The autoscaler at work, by its process id."""
     peer = os.environ.get("PEER")
-    program = [peer] if peer else [sys.executable, "-m", "windlass.cli", "autoscaler"]
+    program = [peer] if peer else [sys.executable, "-m", "windlass", "autoscaler"]
     command = [*program, "--cloud-provider=clusterapi", f"--kubeconfig={found.kubeconfig}"]
     with open(os.environ.get("LOG", os.devnull), "a") as log:
         process = subprocess.Popen([*command, "--address=127.0.0.1:0", *flags], stdout=log, stderr=log)

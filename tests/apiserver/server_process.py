@@ -23,7 +23,7 @@ class Served:
 def serve(directory: Path, *arguments: str | Path) -> Iterator[Served]:
     """Started, and stopped at the end unless that has happened already."""
     kubeconfig = directory / "kubeconfig"
-    command = [sys.executable, "-m", "windlass.cli", "apiserver", "--kubeconfig", str(kubeconfig)]
+    command = [sys.executable, "-m", "windlass", "apiserver", "--kubeconfig", str(kubeconfig)]
     with (directory / "apiserver.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True

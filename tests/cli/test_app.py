@@ -71,7 +71,7 @@ def test_help_does_not_wait_for_the_engine() -> None:
 
 def test_it_runs_as_a_program() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "windlass.cli", "fit", "examples/cluster.yaml"],
+        [sys.executable, "-m", "windlass", "fit", "examples/cluster.yaml"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -84,7 +84,7 @@ def test_it_runs_as_a_program() -> None:
 
 
 def test_whoever_reads_the_output_may_stop_at_any_time() -> None:
-    command = f"{sys.executable} -m windlass.cli fit examples/cluster.yaml -v | head -1"
+    command = f"{sys.executable} -m windlass fit examples/cluster.yaml -v | head -1"
     run = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert run.stdout.startswith("shop/web-5d8-2 and 1 more")
@@ -99,7 +99,7 @@ def test_whoever_reads_the_output_may_stop_at_any_time() -> None:
 def test_an_output_that_cannot_be_written_to_is_one_sentence(
     words: str, output: str, why: str, unbuffered: str
 ) -> None:
-    command = f"exec {sys.executable} -m windlass.cli {words} {output}"
+    command = f"exec {sys.executable} -m windlass {words} {output}"
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     run = subprocess.run(command, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, env=environment)
     assert run.returncode == 2

@@ -161,7 +161,7 @@ def test_its_help_has_the_defaults_of_the_entry_point(capsys: pytest.CaptureFixt
 
 def test_warnings_are_logged_and_a_cluster_that_is_none_ends_it() -> None:
     words = ["autoscaler", "--kubeconfig=/no/such/file", "--regional", "-v=1"]
-    run = subprocess.run([sys.executable, "-m", "windlass.cli", *words], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-m", "windlass", *words], capture_output=True, text=True, check=False)
     version, _, warning, error = run.stderr.splitlines()
 
     assert (run.returncode, run.stdout) == (2, "")
@@ -211,7 +211,7 @@ def test_no_flag_takes_one_that_keeps_it_from_acting_for_its_value() -> None:
 
 def test_a_flag_that_takes_another_for_its_value_is_warned_of() -> None:
     words = ["autoscaler", "--kubeconfig=/no/such/file", "--user-agent", "--max-nodes-total=3"]
-    run = subprocess.run([sys.executable, "-m", "windlass.cli", *words], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-m", "windlass", *words], capture_output=True, text=True, check=False)
     assert run.returncode == 2
     warning = run.stderr.splitlines()[-2]
     assert warning.startswith("W")

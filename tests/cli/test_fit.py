@@ -428,7 +428,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
 def test_a_file_of_a_hundred_thousand_levels_is_refused_with_a_sentence(name: str, text: str, tmp_path: Path) -> None:
     """In a process of its own: what this held once was a fault of segmentation."""
     (tmp_path / name).write_text(text)
-    words = [sys.executable, "-m", "windlass.cli", "fit", str(tmp_path / name)]
+    words = [sys.executable, "-m", "windlass", "fit", str(tmp_path / name)]
     run = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.startswith(f"windlass: {tmp_path / name}: ")

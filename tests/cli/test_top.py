@@ -37,7 +37,7 @@ class Terminal:
         return ran.stdout
 
     def run(self, *words: str | Path) -> None:
-        top = " ".join(map(str, (sys.executable, "-m", "windlass.cli", *words)))
+        top = " ".join(map(str, (sys.executable, "-m", "windlass", *words)))
         command = f"env -u COLUMNS -u LINES {top}; echo ended with $?; sleep 600"
         self._tmux("new-session", "-d", "-s", "top", "-x", "150", "-y", "40", command)
 
@@ -79,7 +79,7 @@ def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     story.write_text(sample_plans.TINY.replace("duration: 15m", "duration: 10h"))
     words = ["simulate", str(story), "--serve", "--serve-address", address, "--speed", "20", "--report", ""]
     with (tmp_path / "simulate.log").open("wb") as log:
-        serving = subprocess.Popen([sys.executable, "-m", "windlass.cli", *words], stdout=log, stderr=log)
+        serving = subprocess.Popen([sys.executable, "-m", "windlass", *words], stdout=log, stderr=log)
     command_process.wait_until(lambda: b"dashboard:" in (tmp_path / "simulate.log").read_bytes())
     yield address, serving
     serving.kill()

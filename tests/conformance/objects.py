@@ -8,7 +8,6 @@ from windlass.engine.model import facts
 from windlass.kube import scheme
 from windlass.kube.models import core
 from windlass.kube.models import pods as pod_models
-from windlass.kube.models import workloads as models_workloads
 
 Json = dict[str, Any]
 
@@ -28,7 +27,7 @@ def node(json: Json) -> facts.Node:
 
 def pdb(json: Json) -> facts.PodDisruptionBudget:
     """A budget as the autoscaler keeps it: one that cannot be parsed allows nothing."""
-    budget = scheme.decode_as(models_workloads.PodDisruptionBudget, json)
+    budget = scheme.decode_as(pod_models.PodDisruptionBudget, json)
     try:
         return workloads.read_budget(budget)
     except errors.InvalidObject as error:
@@ -38,12 +37,12 @@ def pdb(json: Json) -> facts.PodDisruptionBudget:
 def controller(kind: str, json: Json) -> facts.Controller:
     """A ReplicaSet, StatefulSet, ReplicationController, Job or DaemonSet."""
     if kind == "Job":
-        return workloads.read_job_controller(scheme.decode_as(models_workloads.Job, json))
+        return workloads.read_job_controller(scheme.decode_as(pod_models.Job, json))
     if kind == "DaemonSet":
-        return workloads.read_daemon_set_controller(scheme.decode_as(models_workloads.DaemonSet, json))
+        return workloads.read_daemon_set_controller(scheme.decode_as(pod_models.DaemonSet, json))
     scaled: dict[str, type[workloads.ReplicaWorkload]] = {
-        "ReplicaSet": models_workloads.ReplicaSet,
-        "StatefulSet": models_workloads.StatefulSet,
+        "ReplicaSet": pod_models.ReplicaSet,
+        "StatefulSet": pod_models.StatefulSet,
         "ReplicationController": core.ReplicationController,
     }
     return workloads.read_replica_controller(scheme.decode_as(scaled[kind], json))

@@ -63,7 +63,7 @@ class Live:
         """Start it; further flags overrule those that it usually has. `wrap` makes the command another one."""
         assert not self.is_alive
         self.port, self.given = free_port(), flags
-        command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={self.kubeconfig}"]
+        command = [sys.executable, "-m", "windlass", "autoscaler", f"--kubeconfig={self.kubeconfig}"]
         command += [f"--address=127.0.0.1:{self.port}", *self.flags, *flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
         with self.log.open("ab") as output:

@@ -39,7 +39,7 @@ def operating(
 @contextlib.contextmanager
 def run(kubeconfig: Path, log: Path, controllers: str, *flags: str, metrics_address: str = "") -> Iterator[None]:
     """Controllers as a process that ends as it is asked to."""
-    command = [sys.executable, "-m", "windlass.cli", "operator", "--controllers", controllers]
+    command = [sys.executable, "-m", "windlass", "operator", "--controllers", controllers]
     # Workload clusters of the bed are on a loopback address.
     command += ["--kubeconfig", str(kubeconfig), "--metrics-address", metrics_address]
     command += ["--machine-pool-allow-insecure-kubeconfigs", *flags]

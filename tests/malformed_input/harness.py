@@ -154,7 +154,7 @@ class Autoscaler:
             )
         )
         kubeconfig.chmod(0o600)
-        command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={kubeconfig}"]
+        command = [sys.executable, "-m", "windlass", "autoscaler", f"--kubeconfig={kubeconfig}"]
         command += [f"--address=127.0.0.1:{self.port}", *flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
         environment["PYTHONFAULTHANDLER"] = "1"

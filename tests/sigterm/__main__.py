@@ -64,7 +64,7 @@ async def run(
     *,
     is_large: bool,
     log: Path,
-    program: Sequence[str] = ("-m", "windlass.cli"),
+    program: Sequence[str] = ("-m", "windlass"),
     expected: Sequence[int] = (0, -signal.SIGTERM),
     after: str = "",
 ) -> Trial:

@@ -23,7 +23,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def start_sweep(arguments: Sequence[str | Path]) -> subprocess.Popen[str]:
     """In a process group of its own, as a shell starts it."""
-    command = [sys.executable, "-m", "windlass.cli", "sweep", *map(str, arguments)]
+    command = [sys.executable, "-m", "windlass", "sweep", *map(str, arguments)]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

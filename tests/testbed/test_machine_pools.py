@@ -43,7 +43,7 @@ def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
     flags = ["--kubeconfig", kubeconfig, "--controllers", "machine_pool", "--metrics-address", f"127.0.0.1:{port}"]
     flags += ["--machine-pool-allow-insecure-kubeconfigs"]  # the bed is on a loopback address
     with log.open("w") as lines:
-        command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
+        command = [sys.executable, "-m", "windlass", "operator", *flags]
         words = read_only.wrap_if_possible(command)
         process = subprocess.Popen(words, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
     yield log

@@ -106,7 +106,7 @@ def operator(bed: Bed, gateway: Gateway, tmp_path_factory: pytest.TempPathFactor
     flags += ["--no-leader-elect", "--lattice-autoscaler-image", "windlass:test"]
     log = directory / "log"
     with log.open("w") as lines:
-        command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
+        command = [sys.executable, "-m", "windlass", "operator", *flags]
         process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
     yield log
     process.send_signal(signal.SIGTERM)

@@ -57,4 +57,4 @@ class Stage:
 def play(story: Path, speed: float) -> Stage:
     """`windlass simulate --serve`, as a user would run it."""
     words = ("--serve", "--serve-address", "127.0.0.1:0", "--speed", f"{speed:g}", "--report", "")
-    return Stage("-m", "windlass.cli", "simulate", str(story), *words)
+    return Stage("-m", "windlass", "simulate", str(story), *words)

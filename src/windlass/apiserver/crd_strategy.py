@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from windlass import label_syntax
+from windlass import selectors
 from windlass.apiserver import builtin_types, status_errors, value_types
 from windlass.apiserver.strategies import FieldErrors, Strategy
 from windlass.apiserver.value_types import Json
@@ -80,7 +80,7 @@ class CrdStrategy(Strategy):
             errors.append(status_errors.field_invalid("metadata.name", obj["metadata"].get("name"), message))
         errors += [
             status_errors.field_invalid("spec.group", spec.get("group"), why)
-            for why in label_syntax.check_dns_subdomain(spec.get("group", ""))
+            for why in selectors.check_dns_subdomain(spec.get("group", ""))
         ]
         if sum(bool(version.get("storage")) for version in versions) != 1:
             message = "must have exactly one version marked as storage version"

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from windlass import label_syntax
+from windlass import selectors
 from windlass.apiserver import status_errors
 from windlass.apiserver.value_types import Json
 
@@ -99,7 +99,7 @@ def validate_object_meta(
     elif is_namespaced:
         errors += [
             status_errors.field_invalid("metadata.namespace", namespace, why)
-            for why in label_syntax.check_dns_label(namespace)
+            for why in selectors.check_dns_label(namespace)
         ]
     return errors + _validate_common(metadata) + _validate_finalizers(metadata.get("finalizers") or [])
 
@@ -126,15 +126,15 @@ def _validate_common(metadata: Json) -> list[status_errors.FieldError]:
     for key, value in (metadata.get("labels") or {}).items():
         errors += [
             status_errors.field_invalid("metadata.labels", key, complaint)
-            for complaint in label_syntax.check_qualified_name(key)
+            for complaint in selectors.check_qualified_name(key)
         ]
         errors += [
             status_errors.field_invalid("metadata.labels", value, complaint)
-            for complaint in label_syntax.check_label_value(value)
+            for complaint in selectors.check_label_value(value)
         ]
     if annotations := metadata.get("annotations"):
         for key in annotations:
-            found = label_syntax.check_qualified_name(key.lower())
+            found = selectors.check_qualified_name(key.lower())
             errors += [status_errors.field_invalid("metadata.annotations", key, complaint) for complaint in found]
         if sum(len(key) + len(value) for key, value in annotations.items()) > _MOST_ANNOTATION_BYTES:
             errors.append(status_errors.field_too_long("metadata.annotations", _MOST_ANNOTATION_BYTES))
@@ -168,7 +168,7 @@ def _validate_finalizers(finalizers: list[str]) -> list[status_errors.FieldError
     errors = [
         status_errors.field_invalid(at, name, why)
         for name in finalizers
-        for why in label_syntax.check_qualified_name(name)
+        for why in selectors.check_qualified_name(name)
     ]
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         message = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"

@@ -6,7 +6,7 @@ Named like the methods of k8s.io/apiserver's registry strategies (`prepare_creat
 import base64
 from typing import Any, ClassVar
 
-from windlass import label_syntax
+from windlass import selectors
 from windlass.apiserver import builtin_types, status_errors
 from windlass.apiserver.value_types import Json
 
@@ -32,7 +32,7 @@ class Strategy:
 
     def check_name(self, name: str) -> tuple[str, ...]:
         """Errors in the name of an object of this kind."""
-        return label_syntax.check_dns_subdomain(name)
+        return selectors.check_dns_subdomain(name)
 
     def default(self, obj: Json) -> None:
         """Set defaults."""
@@ -96,7 +96,7 @@ class NamespaceStrategy(Strategy):
     """Namespaces."""
 
     def check_name(self, name: str) -> tuple[str, ...]:
-        return label_syntax.check_dns_label(name)
+        return selectors.check_dns_label(name)
 
     def default(self, obj: Json) -> None:
         if name := obj["metadata"].get("name"):
@@ -161,10 +161,10 @@ def _validate_taints(taints: list[Json], at: str) -> FieldErrors:
     for i, taint in enumerate(taints):
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
         errors += [
-            status_errors.field_invalid(f"{at}[{i}].key", key, why) for why in label_syntax.check_qualified_name(key)
+            status_errors.field_invalid(f"{at}[{i}].key", key, why) for why in selectors.check_qualified_name(key)
         ]
         errors += [
-            status_errors.field_invalid(f"{at}[{i}].value", value, why) for why in label_syntax.check_label_value(value)
+            status_errors.field_invalid(f"{at}[{i}].value", value, why) for why in selectors.check_label_value(value)
         ]
         if not effect:
             errors.append(status_errors.field_required(f"{at}[{i}].effect"))

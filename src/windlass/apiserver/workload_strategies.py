@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from windlass import label_syntax, quantity
+from windlass import quantity, selectors
 from windlass.apiserver import status_errors
 from windlass.apiserver.strategies import FieldErrors, Strategy
 from windlass.apiserver.value_types import Json
@@ -111,8 +111,7 @@ def _validate_container(container: Json, at: str, seen: set[str]) -> FieldErrors
         errors.append(status_errors.field_required(f"{at}.name"))
     else:
         errors += [
-            status_errors.field_invalid(f"{at}.name", name, complaint)
-            for complaint in label_syntax.check_dns_label(name)
+            status_errors.field_invalid(f"{at}.name", name, complaint) for complaint in selectors.check_dns_label(name)
         ]
         if name in seen:
             errors.append(status_errors.field_duplicate(f"{at}.name", name))

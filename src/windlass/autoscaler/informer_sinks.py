@@ -21,7 +21,6 @@ from windlass.engine.snapshot.volume_usage import StorageFact
 from windlass.kube import resources
 from windlass.kube.models import core, meta
 from windlass.kube.models import pods as pod_models
-from windlass.kube.models import workloads as models_workloads
 from windlass.kube.resources import Unreadable
 
 Change = Callable[..., object]
@@ -414,7 +413,7 @@ def pod_sink(kept: cluster_snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[
 
 def daemon_set_sink(
     kept: FactCache[node_groups.DaemonSet], behind: ChangeBuffer
-) -> FactSink[models_workloads.DaemonSet, node_groups.DaemonSet]:
+) -> FactSink[pod_models.DaemonSet, node_groups.DaemonSet]:
     return ValidatingSink(kept, workloads.read_daemon_set_with_warning, lambda metadata: metadata.key, behind)
 
 
@@ -436,10 +435,10 @@ def plain_sink(
 
 def budget_sink(
     kept: FactCache[facts.PodDisruptionBudget], behind: ChangeBuffer
-) -> FactSink[models_workloads.PodDisruptionBudget, facts.PodDisruptionBudget | None]:
+) -> FactSink[pod_models.PodDisruptionBudget, facts.PodDisruptionBudget | None]:
     return FactSink(
         kept, workloads.read_budget, lambda metadata: metadata.key, behind,
-        workloads.salvage_budget, models_workloads.PodDisruptionBudget,
+        workloads.salvage_budget, pod_models.PodDisruptionBudget,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from windlass import errors, label_syntax
+from windlass import errors, selectors
 
 if TYPE_CHECKING:
     from windlass.controllers import operator_process
@@ -205,7 +205,7 @@ def _check_numbers(*given: tuple[str, float, int]) -> None:
 
 def _check_namespaces(*given: tuple[str, str]) -> None:
     for name, found in given:
-        if found and label_syntax.check_dns_label(found):
+        if found and selectors.check_dns_label(found):
             raise errors.InvalidInput(f"--{name}: found {found!r}, expected the name of a namespace")
 
 

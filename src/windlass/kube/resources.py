@@ -15,7 +15,7 @@ import msgspec
 
 from windlass import errors, klog
 from windlass.kube import fields, scheme
-from windlass.kube.models import autoscaling, clusterapi, core, meta, pods, resource, workloads
+from windlass.kube.models import autoscaling, clusterapi, core, meta, pods, resource
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -203,13 +203,13 @@ CONFIG_MAPS = Resource("v1", "configmaps", "ConfigMap", True, core.ConfigMap)
 SECRETS = Resource("v1", "secrets", "Secret", True, core.Secret)
 EVENTS = Resource("v1", "events", "Event", True, core.Event)
 POD_TEMPLATES = Resource("v1", "podtemplates", "PodTemplate", True, pods.PodTemplate)
-DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", True, workloads.DaemonSet)
-REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", True, workloads.ReplicaSet)
-STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", True, workloads.StatefulSet)
-DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", True, workloads.Deployment)
-JOBS = Resource("batch/v1", "jobs", "Job", True, workloads.Job)
+DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", True, pods.DaemonSet)
+REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", True, pods.ReplicaSet)
+STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", True, pods.StatefulSet)
+DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", True, pods.Deployment)
+JOBS = Resource("batch/v1", "jobs", "Job", True, pods.Job)
 POD_DISRUPTION_BUDGETS = Resource(
-    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", True, workloads.PodDisruptionBudget
+    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", True, pods.PodDisruptionBudget
 )
 STORAGE_CLASSES = Resource("storage.k8s.io/v1", "storageclasses", "StorageClass", False, core.StorageClass)
 CSI_NODES = Resource("storage.k8s.io/v1", "csinodes", "CSINode", False, core.CSINode)
@@ -220,7 +220,7 @@ CSI_STORAGE_CAPACITIES = Resource(
 VOLUME_ATTACHMENTS = Resource(
     "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", False, core.VolumeAttachment
 )
-PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, workloads.PriorityClass)
+PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, pods.PriorityClass)
 LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease", True, core.Lease)
 RESOURCE_SLICES = Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False, resource.ResourceSlice)
 RESOURCE_CLAIMS = Resource("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", True, resource.ResourceClaim)

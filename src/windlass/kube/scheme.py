@@ -14,7 +14,7 @@ import msgspec
 
 from windlass import errors
 from windlass.kube import fields
-from windlass.kube.models import autoscaling, clusterapi, core, meta, pods, resource, workloads
+from windlass.kube.models import autoscaling, clusterapi, core, meta, pods, resource
 
 T = TypeVar("T")
 
@@ -217,13 +217,13 @@ KINDS: dict[tuple[str, str], type[meta.Object]] = {
     ("storage.k8s.io/v1", "CSIDriver"): core.CSIDriver,
     ("storage.k8s.io/v1", "CSIStorageCapacity"): core.CSIStorageCapacity,
     ("storage.k8s.io/v1", "VolumeAttachment"): core.VolumeAttachment,
-    ("policy/v1", "PodDisruptionBudget"): workloads.PodDisruptionBudget,
-    ("apps/v1", "ReplicaSet"): workloads.ReplicaSet,
-    ("apps/v1", "StatefulSet"): workloads.StatefulSet,
-    ("apps/v1", "DaemonSet"): workloads.DaemonSet,
-    ("apps/v1", "Deployment"): workloads.Deployment,
-    ("batch/v1", "Job"): workloads.Job,
-    ("scheduling.k8s.io/v1", "PriorityClass"): workloads.PriorityClass,
+    ("policy/v1", "PodDisruptionBudget"): pods.PodDisruptionBudget,
+    ("apps/v1", "ReplicaSet"): pods.ReplicaSet,
+    ("apps/v1", "StatefulSet"): pods.StatefulSet,
+    ("apps/v1", "DaemonSet"): pods.DaemonSet,
+    ("apps/v1", "Deployment"): pods.Deployment,
+    ("batch/v1", "Job"): pods.Job,
+    ("scheduling.k8s.io/v1", "PriorityClass"): pods.PriorityClass,
     ("v1", "Service"): core.Service,
     ("v1", "ConfigMap"): core.ConfigMap,
     ("v1", "Secret"): core.Secret,

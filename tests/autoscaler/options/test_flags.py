@@ -12,7 +12,7 @@ BEYOND_THE_PEER = {
     "behavior", "dashboard-address", "dashboard-tls-cert-file", "dashboard-tls-key-file", "dashboard-token-file",
     "dry-run", "enable-debugging-handlers", "kube-scheduler-version", "memory-config-map", "record", "record-limit",
     "seed", "shadow", "shadow-window", "tls-cert-file", "tls-private-key-file", "context", "insecure-skip-tls-verify",
-    "request-timeout",
+    "request-timeout", "currency", "runbook",
 } | {flag.name for flag in flags.DECISION_FLAGS.values() if flag.group == "deviations"}  # fmt: skip
 BEYOND_THE_PEER -= {"enable-csi-node-aware-scheduling"}  # on by default, and off in Cluster Autoscaler
 ABSENT = {"(none)", "(empty)"}

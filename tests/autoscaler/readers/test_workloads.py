@@ -7,7 +7,7 @@ from windlass import selectors
 from windlass.autoscaler.readers import workloads
 from windlass.engine.model import facts
 from windlass.kube import scheme
-from windlass.kube.models import workloads as models_workloads
+from windlass.kube.models import pods as pod_models
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 METADATA = {"namespace": "ns", "name": "x", "uid": "u"}
@@ -69,7 +69,7 @@ def test_controllers_tell_how_many_pods_they_keep(kind: str, spec: dict[str, Any
 def test_a_daemon_set_keeps_requests_for_cloud_tpus() -> None:
     container = {"name": "c", "resources": {"requests": {"cpu": "1", "cloud-tpus.google.com/v4": "8"}}}
     raw = {"metadata": METADATA, "spec": {"template": {"spec": {"containers": [container]}}}}
-    daemon_set, _ = workloads.read_daemon_set_with_warning(scheme.decode_as(models_workloads.DaemonSet, raw))
+    daemon_set, _ = workloads.read_daemon_set_with_warning(scheme.decode_as(pod_models.DaemonSet, raw))
 
     assert dict(daemon_set.pod.spec.requests) == {"cpu": 1000, "cloud-tpus.google.com/v4": 8}
 
@@ -96,6 +96,6 @@ def test_jobs_and_daemon_sets() -> None:
 def test_a_job_is_under_way_until_it_is_over_and_none_of_its_pods_is_left(
     status: dict[str, Any], is_under_way: bool
 ) -> None:
-    job = scheme.decode_as(models_workloads.Job, {"metadata": METADATA, "status": status})
+    job = scheme.decode_as(pod_models.Job, {"metadata": METADATA, "status": status})
 
     assert workloads.read_active_job(job) == (workloads.read_job_controller(job) if is_under_way else None)

@@ -62,7 +62,7 @@ def test_every_step_of_a_drain_is_recorded_and_none_where_nothing_drains(file: P
 
 
 def test_another_process_decides_alike_though_it_hashes_otherwise(file: Path) -> None:
-    command = [sys.executable, "-m", "windlass.cli", "replay", str(file)]
+    command = [sys.executable, "-m", "windlass", "replay", str(file)]
     for seed in ("1", "2"):
         ran = subprocess.run(
             command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False

@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass import label_syntax
+from windlass import selectors
 from windlass.controllers.machine_pool import api_types, model
 
 
@@ -75,4 +75,4 @@ def test_the_newest_contract_and_version_that_labels_name_are_chosen(
 )
 def test_a_name_that_may_not_be_a_label_is_hashed(name: str, value: str) -> None:
     assert model.label_value(name) == value
-    assert not label_syntax.check_label_value(model.label_value(name))
+    assert not selectors.check_label_value(model.label_value(name))

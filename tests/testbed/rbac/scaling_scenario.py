@@ -93,7 +93,7 @@ def shrink(bed: Bed) -> None:
 def asking(bed: Bed, directory: Path) -> Iterator[None]:
     """Meanwhile someone asks what the next loop would do."""
     kubeconfig = service_accounts.enter(bed, directory, VIEWER)
-    command = [sys.executable, "-m", "windlass.cli", "plan", f"--kubeconfig={kubeconfig}", f"--namespace={NS}"]
+    command = [sys.executable, "-m", "windlass", "plan", f"--kubeconfig={kubeconfig}", f"--namespace={NS}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as asked:
         yield
         assert asked.wait(180) == 0

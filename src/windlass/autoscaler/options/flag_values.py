@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from windlass import label_syntax, quantity, scheduler_releases
+from windlass import quantity, scheduler_releases, selectors
 from windlass.engine.expanders import chain
 from windlass.engine.model import settings
 from windlass.kube import time_formats
@@ -64,13 +64,13 @@ def read_text(texts: Sequence[str]) -> str:
 
 
 def read_namespace(texts: Sequence[str]) -> str:
-    if texts[-1] and label_syntax.check_dns_label(texts[-1]):
+    if texts[-1] and selectors.check_dns_label(texts[-1]):
         raise ValueError("the name of a namespace: lower-case letters, digits and '-'")
     return texts[-1]
 
 
 def read_object_name(texts: Sequence[str]) -> str:
-    if texts[-1] and label_syntax.check_dns_subdomain(texts[-1]):
+    if texts[-1] and selectors.check_dns_subdomain(texts[-1]):
         raise ValueError("the name of an object: lower-case letters, digits, '-' and '.'")
     return texts[-1]
 

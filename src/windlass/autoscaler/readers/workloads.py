@@ -9,7 +9,7 @@ from windlass.autoscaler.readers import pods
 from windlass.engine.capacity_apis import proactive_pods
 from windlass.engine.model import facts, node_groups
 from windlass.kube import fields, scheme, selectors
-from windlass.kube.models import core, meta, workloads
+from windlass.kube.models import core, meta
 from windlass.kube.models import pods as models
 from windlass.selectors import EVERYTHING
 
@@ -28,7 +28,7 @@ _HOST_NETWORK_TOLERATIONS = ("node.kubernetes.io/network-unavailable", "NoSchedu
 
 
 def read_daemon_set_with_warning(
-    daemon_set: workloads.DaemonSet,
+    daemon_set: models.DaemonSet,
 ) -> tuple[node_groups.DaemonSet, errors.InvalidObject | None]:
     """Read a DaemonSet and the pod that its controller would create, with a warning about ignored fields of the pod.
 
@@ -67,7 +67,7 @@ def _attribute_warning(complaint: errors.InvalidObject, name: str) -> errors.Inv
     return replace(complaint, kind="DaemonSet", name=name, field=f"spec.template.{complaint.field}")
 
 
-def _pod_metadata(daemon_set: workloads.DaemonSet, template: meta.ObjectMeta | None) -> meta.ObjectMeta:
+def _pod_metadata(daemon_set: models.DaemonSet, template: meta.ObjectMeta | None) -> meta.ObjectMeta:
     """Return the metadata of the template's pod, without a uid: the pod does not exist."""
     owner = daemon_set.meta
     given = template or meta.NO_META
@@ -84,10 +84,10 @@ def _pod_metadata(daemon_set: workloads.DaemonSet, template: meta.ObjectMeta | N
     )
 
 
-ReplicaWorkload = workloads.ReplicaSet | workloads.StatefulSet | core.ReplicationController
+ReplicaWorkload = models.ReplicaSet | models.StatefulSet | core.ReplicationController
 
 
-def read_budget(budget: workloads.PodDisruptionBudget) -> facts.PodDisruptionBudget:
+def read_budget(budget: models.PodDisruptionBudget) -> facts.PodDisruptionBudget:
     try:
         return facts.PodDisruptionBudget(
             namespace=budget.meta.namespace or "",
@@ -101,19 +101,19 @@ def read_budget(budget: workloads.PodDisruptionBudget) -> facts.PodDisruptionBud
         raise error.of("PodDisruptionBudget", budget.meta.key) from error
 
 
-def _allows_unhealthy(budget: workloads.PodDisruptionBudget) -> bool:
+def _allows_unhealthy(budget: models.PodDisruptionBudget) -> bool:
     """Whether running pods that are not Ready may be evicted regardless of allowed disruptions.
 
     Only the result is stored: the counts change with every pod that starts, the result seldom.
     """
     if budget.spec is not None and budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
         return True
-    status = budget.status or workloads.PodDisruptionBudgetStatus()
+    status = budget.status or models.PodDisruptionBudgetStatus()
     desired = status.desired_healthy or 0
     return desired > 0 and (status.current_healthy or 0) >= desired
 
 
-def salvage_budget(budget: workloads.PodDisruptionBudget, reason: str) -> facts.PodDisruptionBudget:
+def salvage_budget(budget: models.PodDisruptionBudget, reason: str) -> facts.PodDisruptionBudget:
     """Salvage an unreadable PodDisruptionBudget: it allows no disruption, and without a readable selector it selects
     all pods.
     """
@@ -133,19 +133,19 @@ def read_replica_controller(controller: ReplicaWorkload) -> facts.Controller:
     """Read a controller with replicas; they default to one."""
     replicas = controller.spec.replicas if controller.spec else None
     budget = _read_budget(controller, 1 if replicas is None else replicas)
-    if isinstance(controller, workloads.StatefulSet):
+    if isinstance(controller, models.StatefulSet):
         policy_of_pods = controller.spec.pod_management_policy if controller.spec else None
         return replace(budget, creates_at_once=policy_of_pods != "OrderedReady")
     return budget
 
 
-def read_job_controller(job: workloads.Job) -> facts.Controller:
+def read_job_controller(job: models.Job) -> facts.Controller:
     """Read a Job with the number of pods that it wants now."""
-    spec, status = job.spec or workloads.JobSpec(), job.status or workloads.JobStatus()
+    spec, status = job.spec or models.JobSpec(), job.status or models.JobStatus()
     return _read_budget(job, proactive_pods.desired_job_pods(spec.parallelism, spec.completions, status.succeeded or 0))
 
 
-def read_active_job(job: workloads.Job) -> facts.Controller | None:
+def read_active_job(job: models.Job) -> facts.Controller | None:
     """Read a Job; None if it is finished and has no running pods, so that its later deletion is no change."""
     status = job.status
     if status is None or status.active or status.terminating:
@@ -156,11 +156,11 @@ def read_active_job(job: workloads.Job) -> facts.Controller | None:
     return None if is_over else read_job_controller(job)
 
 
-def read_daemon_set_controller(daemon_set: workloads.DaemonSet) -> facts.Controller:
+def read_daemon_set_controller(daemon_set: models.DaemonSet) -> facts.Controller:
     return _read_budget(daemon_set, 1)
 
 
-def _read_budget(controller: ReplicaWorkload | workloads.Job | workloads.DaemonSet, replicas: int) -> facts.Controller:
+def _read_budget(controller: ReplicaWorkload | models.Job | models.DaemonSet, replicas: int) -> facts.Controller:
     metadata = controller.meta
     return facts.Controller(
         kind=type(controller).__name__,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass import label_syntax, product
+from windlass import product, selectors
 from windlass.controllers.controller_interface import Event
 
 GROUP = "cluster.x-k8s.io"
@@ -89,7 +89,7 @@ _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
 
 def label_value(name: str) -> str:
     """The label value for a name: the name itself if it is valid, otherwise its hash (FNV-1a, 32 bits)."""
-    if not label_syntax.check_label_value(name):
+    if not selectors.check_label_value(name):
         return name
     digest = _FNV_OFFSET
     for byte in name.encode():

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from windlass import errors, label_syntax, selectors
+from windlass import errors, selectors
 from windlass.controllers import admission
 from windlass.controllers.machine_pool import model
 
@@ -136,11 +136,11 @@ def _check_taints(taints: object) -> list[str]:
 def _check_metadata(metadata: Mapping[str, Any]) -> list[str]:
     found = []
     for key, value in (metadata.get("labels") or {}).items():
-        if label_syntax.check_qualified_name(key):
+        if selectors.check_qualified_name(key):
             found.append(f'spec.template.metadata.labels: Invalid value: "{key}": must be a qualified name')
-        if label_syntax.check_label_value(value):
+        if selectors.check_label_value(value):
             found.append(f'spec.template.metadata.labels: Invalid value: "{value}": must be a label value')
-    bad = [key for key in metadata.get("annotations") or {} if label_syntax.check_qualified_name(key.lower())]
+    bad = [key for key in metadata.get("annotations") or {} if selectors.check_qualified_name(key.lower())]
     at = "spec.template.metadata.annotations: Invalid value"
     return found + [f'{at}: "{key}": must be a qualified name' for key in bad]
 
