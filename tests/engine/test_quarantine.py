@@ -40,7 +40,7 @@ from windlass.engine.observation import Observation
 from windlass.engine.predicates import registry
 from windlass.engine.quarantine import RETRY_S, FaultSubject, SubsetSearch, Suspect
 from windlass.engine.scale_down import eligibility, removal_simulator
-from windlass.engine.scale_up import node_templates, pod_list, template_fit
+from windlass.engine.scale_up import node_templates, pending_pods, pod_list, template_fit
 from windlass.engine.snapshot import cluster_snapshot, node_table
 from windlass.engine.snapshot import columns as snapshot_columns
 
@@ -150,7 +150,7 @@ PLACES = [
     Place(snapshot_columns.RequestColumns, "of", about_odd_shape, *PENDING),
     Place(registry, "static_mask", about_odd_shape, *PENDING),
     Place(registry, "find_feasible", about_odd_shape, *PENDING),
-    Place(pod_list, "is_daemonset_template", lambda kind: kind.namespace == ODD, *PENDING),
+    Place(pending_pods, "is_daemonset_template", lambda kind: kind.namespace == ODD, *PENDING),
     Place(rules, "check_pod", about_odd_pod, *RUNNING),
     Place(readiness, "assess_node", about_odd_node, *NODE),
     Place(taints.TransientTaints, "mark_starting", about_odd_node, *NODE),
