@@ -139,7 +139,7 @@ def test_a_scheduler_that_does_not_answer_is_told_and_nothing_is_begun(folder: P
     )
     out, said = running.communicate(timeout=command_process.PATIENCE_S)
     assert (running.returncode, out) == (2, "")
-    assert f"windlass: --dask {address}: no Dask scheduler answers there within 5 s" in said
+    assert f"windlass: --dask {address}: no Dask scheduler answers there within 3 s" in said
     assert "Traceback" not in said
     assert not (folder / "nowhere").exists()
 

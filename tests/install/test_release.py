@@ -67,11 +67,12 @@ def test_the_plugin_that_krew_installs_answers(dist: Path, tmp_path: Path) -> No
 
 
 def test_the_chart_package_renders_what_the_chart_renders(dist: Path) -> None:
-    rendered = rendered_manifests.helm(
-        "template", "windlass", str(dist / f"windlass-{VERSION}.tgz"), "--namespace", rendered_manifests.NAMESPACE
+    package, chart = (
+        rendered_manifests.helm("template", "windlass", str(path), "--namespace", rendered_manifests.NAMESPACE)
+        for path in (dist / f"windlass-{VERSION}.tgz", release.CHART)
     )
-    assert (rendered.returncode, rendered.stderr) == (0, "")
-    assert rendered.stdout == rendered_manifests.render(())
+    assert (package.returncode, package.stderr) == (0, "")
+    assert package.stdout == chart.stdout
 
 
 def test_the_chart_package_is_the_same_whenever_it_is_made() -> None:
