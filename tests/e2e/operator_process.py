@@ -25,13 +25,13 @@ def entitled(bed: Bed, directory: Path, namespace: str, account: str) -> Iterato
 
 @contextlib.contextmanager
 def operating(
-    bed: Bed, directory: Path, controllers: str, namespace: str, account: str, *flags: str
+    bed: Bed, directory: Path, controllers: str, namespace: str, account: str, *flags: str, metrics_address: str = ""
 ) -> Iterator[Gateway]:
     """Controllers at work as a ServiceAccount; and what they ask for."""
     log = directory / f"{account}.log"
     with (
         entitled(bed, directory, namespace, account) as (kubeconfig, gateway),
-        run(kubeconfig, log, controllers, *flags),
+        run(kubeconfig, log, controllers, *flags, metrics_address=metrics_address),
     ):
         yield gateway
 

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import copy
 import functools
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.controllers.openshift import real_objects
-from tests.e2e import openshift_cluster
+from tests.e2e import autoscaler_process, openshift_cluster
 from tests.e2e.gateway import Call, Gateway
 from tests.e2e.openshift_cluster import CONFIG, DEPLOY, turn
 from tests.e2e.operator_process import operating
@@ -67,10 +68,16 @@ def leading(lease: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def autoscalers(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def metrics_port() -> int:
+    return autoscaler_process.free_port()
+
+
+@pytest.fixture(scope="module")
+def autoscalers(bed: Bed, tmp_path_factory: pytest.TempPathFactory, metrics_port: int) -> Iterator[Gateway]:
     directory = tmp_path_factory.mktemp("machine-autoscaler")
-    account = "machine-autoscaler"
-    with operating(bed, directory, "machine_autoscaler", NS, account, *leading(account)) as gateway:
+    account, address = "machine-autoscaler", f"127.0.0.1:{metrics_port}"
+    flags = leading(account)
+    with operating(bed, directory, "machine_autoscaler", NS, account, *flags, metrics_address=address) as gateway:
         yield gateway
 
 
@@ -245,8 +252,15 @@ def test_the_definition_refuses_bounds_that_cannot_be(bed: Bed, least: int, most
         autoscale(bed, "bad", "any", "machine.openshift.io/v1beta1", most, least=least)
 
 
-def test_what_cannot_be_is_said_as_a_condition_and_an_event_and_disturbs_no_others(
-    bed: Bed, autoscalers: Gateway
+def list_not_ready(port: int) -> dict[str, str]:
+    """The reasons that the metric gives, by MachineAutoscaler."""
+    series = re.compile(r'windlass_controller_object_not_ready{.*name="([^"]*)",.*reason="([^"]*)"}')
+    matches = (series.fullmatch(line) for line, value in autoscaler_process.scrape(port).items() if value)
+    return {match[1]: match[2] for match in matches if match}
+
+
+def test_what_cannot_be_is_said_as_a_condition_an_event_and_a_metric_and_disturbs_no_others(
+    bed: Bed, autoscalers: Gateway, metrics_port: int
 ) -> None:
     add_set(bed, MACHINE_API, "fine", "MachineAPI")
     autoscale(bed, "fine", "fine", "machine.openshift.io/v1beta1")
@@ -267,6 +281,12 @@ def test_what_cannot_be_is_said_as_a_condition_and_an_event_and_disturbs_no_othe
     assert bounds(bed, MACHINE_API, "gpus") == bounds(bed, CLUSTER_API, "memory") == {}
     assert bed.api.get(place(MACHINE_API, "fine"))["metadata"]["resourceVersion"] == before
     assert ready(bed, "fine") == READY
+    listed = list_not_ready(metrics_port)
+    assert {name: listed.get(name) for name in ("fine", "gpus", "memory", "kind")} == {
+        "fine": None, **dict.fromkeys(("gpus", "memory", "kind"), "MachineAutoscalerTargetInvalid")
+    }  # fmt: skip
+    bed.api.merge(place(MACHINE_API, "gpus"), {"metadata": {"annotations": {machine_apis.GPU_ANNOTATION: "1"}}})
+    api.wait_for("it is ready", lambda: list_not_ready(metrics_port), lambda now: now and "gpus" not in now, WITHIN_S)
 
 
 def test_gpus_that_are_not_counted_are_told_of_the_set_in_the_api_that_holds_it(bed: Bed, autoscalers: Gateway) -> None:

@@ -555,6 +555,22 @@ async def _deploy(bed: Bed, lattice_settings: model.LatticeSettings) -> None:
         bed.api.merge(path, {"spec": {"replicas": 0}})
         assert await deploying.apply() == []
         assert bed.api.get(path)["spec"]["replicas"] == 1, "what someone changed is put right"
+    _check_privileges(bed, bed.api.get(path)["spec"]["template"])
+
+
+def _check_privileges(bed: Bed, template: Any) -> None:
+    """The pod runs what every image of a cluster-autoscaler has, is probed, and needs no privilege."""
+    (container,) = template["spec"]["containers"]
+    assert container["command"][0] == "/cluster-autoscaler"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/health-check"
+    namespace = f"/api/v1/namespaces/{model.SYSTEM_NAMESPACE}"
+    bed.api.merge(namespace, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
+    metadata = {**template["metadata"], "name": "autoscaler-as-deployed", "namespace": model.SYSTEM_NAMESPACE}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    with pytest.raises(api.Refused, match="violates PodSecurity"):
+        bed.api.add({**pod, "spec": {**pod["spec"], "hostNetwork": True}})
+    bed.api.add(pod)
+    bed.api.delete(f"{namespace}/pods/{metadata['name']}")
 
 
 def _pods(bed: Bed, namespace: str, count: int) -> None:
