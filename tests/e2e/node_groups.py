@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed import api
+from testbed import api, objects
 from testbed.api import Object
+from testbed.bed import Bed
 from testbed.infrastructure.knobs import PREFIX
 from tests.e2e.polling import WITHIN_S, wait_for
 
@@ -125,3 +126,13 @@ def is_ready(node: Object) -> bool:
 
 def taints(node: Object) -> list[str]:
     return [taint["key"] for taint in node["spec"].get("taints", ())]
+
+
+def add_deployment(bed: Bed, group: str) -> str:
+    """A Deployment each of whose replicas takes most of a node of a group."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
+    pod = {"containers": [container], "nodeSelector": {"node.cluster.x-k8s.io/group": group}}
+    template = {"metadata": {"labels": {"app": group}}, "spec": pod}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": group}}, "template": template}
+    bed.api.add(objects.made("apps/v1", "Deployment", group, "default", spec))
+    return f"/apis/apps/v1/namespaces/default/deployments/{group}"

@@ -17,6 +17,7 @@ from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.e2e import kubelet
+from tests.e2e.node_groups import add_deployment
 from tests.e2e.polling import wait_for
 from tests.install import rendered_manifests
 from tests.install.rendered_manifests import NAMESPACE, OPENSHIFT, OVERLAYS, VALUES
@@ -99,16 +100,6 @@ def add_group(bed: Bed, name: str) -> str:
     for body in objects.machine_deployment(name, 1, node={"capacity": SIZE}, annotations=BOUNDS):
         bed.api.add(body)
     return f"/apis/{objects.CLUSTER_API}/namespaces/default/machinedeployments/{name}"
-
-
-def add_deployment(bed: Bed, group: str) -> str:
-    """A Deployment each of whose replicas takes most of a node of a group."""
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
-    pod = {"containers": [container], "nodeSelector": {"node.cluster.x-k8s.io/group": group}}
-    template = {"metadata": {"labels": {"app": group}}, "spec": pod}
-    spec = {"replicas": 3, "selector": {"matchLabels": {"app": group}}, "template": template}
-    bed.api.add(objects.made("apps/v1", "Deployment", group, "default", spec))
-    return f"/apis/apps/v1/namespaces/default/deployments/{group}"
 
 
 @pytest.mark.parametrize(

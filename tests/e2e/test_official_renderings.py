@@ -17,6 +17,7 @@ from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.e2e import kubelet, official_chart, pod_network
+from tests.e2e.node_groups import add_deployment
 from tests.e2e.polling import wait_for
 from tests.install import built_image
 from tests.testbed import pages
@@ -80,15 +81,6 @@ def add_group(bed: Bed, name: str, setting: Setting) -> str:
     bed.api.add(template)
     bed.api.add(group)
     return f"/apis/{objects.CLUSTER_API}/namespaces/{setting.namespace}/machinedeployments/{name}"
-
-
-def add_deployment(bed: Bed, group: str) -> str:
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
-    pod = {"containers": [container], "nodeSelector": {"node.cluster.x-k8s.io/group": group}}
-    template = {"metadata": {"labels": {"app": group}}, "spec": pod}
-    spec = {"replicas": 3, "selector": {"matchLabels": {"app": group}}, "template": template}
-    bed.api.add(objects.made("apps/v1", "Deployment", group, "default", spec))
-    return f"/apis/apps/v1/namespaces/default/deployments/{group}"
 
 
 def is_alive(container: Object, directory: Path) -> bool:
